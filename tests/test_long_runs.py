@@ -279,14 +279,18 @@ def test_a_run_whose_shared_memory_is_full_trains_or_says_so(tmp_path: Path) -> 
 def test_prompts_that_are_all_too_long_end_the_run_with_the_key_and_the_run_goes_on_with_a_larger_limit(
     tmp_path: Path,
 ) -> None:
+    # The model has random weights, so that only a reward for any reply teaches it something.
+    reward, folder = tmp_path / "reward.py", tmp_path / "run"
+    reward.write_text("def compute_score(solution_str): return len(solution_str) / 100\n")
     command = [
         *LAUNCHER,
         *FEW,
-        f"trainer.default_local_dir={tmp_path}",
+        f"trainer.default_local_dir={folder}",
         "data.train_batch_size=32",
         "trainer.total_training_steps=6",
         "trainer.save_freq=2",
         "trainer.n_gpus_per_node=2",
+        f"reward.custom_reward_function.path={reward}",
     ]
 
     def run(*more: str) -> subprocess.CompletedProcess[str]:
@@ -302,7 +306,7 @@ def test_prompts_that_are_all_too_long_end_the_run_with_the_key_and_the_run_goes
     (line,) = (line for line in done.stdout.splitlines() if line.startswith("nothing is learned: "))
     assert line.startswith("nothing is learned: 100% of the replies have no learned token")
     assert line.endswith(cause)
-    steps = [json.loads(line)["data"] for line in (logs(tmp_path) / "metrics.jsonl").read_text().splitlines()]
+    steps = [json.loads(line)["data"] for line in (logs(folder) / "metrics.jsonl").read_text().splitlines()]
     assert len(steps) == 4
     for step in steps:
         assert all(map(math.isfinite, step.values()))
@@ -312,16 +316,16 @@ def test_prompts_that_are_all_too_long_end_the_run_with_the_key_and_the_run_goes
     assert steps[-1]["actor/lr"] < steps[0]["actor/lr"]
     # Neither weights nor moments have moved.
     first, last = (
-        torch.load(tmp_path / f"global_step_{step}/actor/model_world_size_2_rank_0.pt", weights_only=False)
+        torch.load(folder / f"global_step_{step}/actor/model_world_size_2_rank_0.pt", weights_only=False)
         for step in (2, 4)
     )
     assert all(one.to_local().equal(last[name].to_local()) for name, one in first.items())
-    moments = tmp_path / "global_step_4/actor/optim_world_size_2_rank_0.pt"
+    moments = folder / "global_step_4/actor/optim_world_size_2_rank_0.pt"
     assert not torch.load(moments, weights_only=False)["state"]
     done = run("data.max_prompt_length=128")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "resuming from step 4 of 6" in done.stdout
-    assert steps_of(tmp_path) == [1, 2, 3, 4, 5, 6]
-    trained = json.loads((logs(tmp_path) / "metrics.jsonl").read_text().splitlines()[-1])["data"]
+    assert steps_of(folder) == [1, 2, 3, 4, 5, 6]
+    trained = json.loads((logs(folder) / "metrics.jsonl").read_text().splitlines()[-1])["data"]
     assert trained["actor/skipped_updates"] == trained["training/unlearned"] == 0
     assert math.isfinite(trained["actor/loss"])
