@@ -1,21 +1,24 @@
-"""A replay buffer that puts a NaN into the batch of the second step, as a faulty reward would."""
+"""A NaN in the batch of the second step, as of a faulty reward.
+
+verl imports this module in every process if VERL_USE_EXTERNAL_MODULES names it.
+"""
 
 from typing import Any
 
-import torch
-import transfer_queue as tq
-from tensordict import TensorDict
-from transfer_queue import KVBatchMeta
-
-from veritas_rl.verl_plugin.replay_buffer import TaskReplayBuffer
+from wrapt import when_imported
 
 
-class NanReplayBuffer(TaskReplayBuffer):
-    """A `TaskReplayBuffer` that replaces one reward in step 2 by NaN."""
+@when_imported("veritas_rl.verl_plugin.replay_buffer")
+def plant(module: Any) -> None:
+    """Let the replay buffer replace one reward of step 2 by NaN."""
+    import torch
+    import transfer_queue as tq
+    from tensordict import TensorDict
 
-    def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[KVBatchMeta, dict[str, float]]:
-        """Sample a batch; the training batch of step 2 has a NaN."""
-        batch, metrics = super().sample(global_steps, partition_id, batch_size)
+    original = module.TaskReplayBuffer.sample
+
+    def sample(self: Any, global_steps: int, partition_id: str, batch_size: int) -> tuple[Any, dict[str, float]]:
+        batch, metrics = original(self, global_steps, partition_id, batch_size)
         if partition_id == "train" and global_steps == 2:
             key = batch.keys[:1]
             data: Any = tq.kv_batch_get(keys=key, partition_id=partition_id, select_fields=["rm_scores"])
@@ -24,3 +27,5 @@ class NanReplayBuffer(TaskReplayBuffer):
             broken = torch.nested.as_nested_tensor([scores], layout=torch.jagged)
             tq.kv_batch_put(keys=key, partition_id=partition_id, fields=TensorDict({"rm_scores": broken}, batch_size=1))
         return batch, metrics
+
+    module.TaskReplayBuffer.sample = sample

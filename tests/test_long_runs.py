@@ -136,10 +136,9 @@ def test_a_batch_with_a_nan_is_saved_and_its_step_named_and_nothing_of_it_is_kep
         "trainer.n_gpus_per_node=2",
         "actor_rollout_ref.rollout.n=2",
         "data.custom_cls.config.adapter_config.reward_mode=legal",
-        f"trainer.v1.sampler.custom_sampler.path={ROOT}/tests/nan_batch.py",
-        "trainer.v1.sampler.custom_sampler.name=NanReplayBuffer",
     ]
-    environment = {**os.environ, "ALGORITHM": "grpo"}
+    planted = {"VERL_USE_EXTERNAL_MODULES": "nan_batch", "PYTHONPATH": f"{ROOT}/tests"}
+    environment = {**os.environ, **planted, "ALGORITHM": "grpo"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stdout + done.stderr
     (error,) = (line for line in done.stderr.splitlines() if line.startswith("error:"))

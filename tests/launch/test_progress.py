@@ -13,7 +13,7 @@ from rich.console import Console
 from veritas_rl.curriculum.stages import Curriculum, Stage
 from veritas_rl.launch import progress
 from veritas_rl.launch.process import last_step
-from veritas_rl.launch.progress import Tail, watch
+from veritas_rl.launch.progress import MetricsFile, Tail, render_rewards, watch
 from veritas_rl.progress import ROLLOUT
 
 
@@ -27,6 +27,13 @@ def test_a_tail_gives_each_whole_line_once(tmp_path: Path) -> None:
         file.write(b"ee\n")
     assert list(tail.new()) == [b"three\n"]
     assert list(tail.new()) == []
+
+
+def test_a_metric_that_is_no_number_is_shown_as_such(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.jsonl"
+    file.write_text('{"step": 2, "data": {"critic/score/mean": null, "task/legal": 0.5}}\n')
+    ((step, data),) = MetricsFile(file).new()
+    assert (step, render_rewards(data)) == (2, "reward nan  legal 0.500")
 
 
 def test_a_stage_that_is_passed_is_printed_once(tmp_path: Path) -> None:

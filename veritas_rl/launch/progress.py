@@ -1,6 +1,7 @@
 """The progress bar of a training run: reward, legal rate and time left, from verl's metrics file."""
 
 import json
+import math
 import re
 import subprocess
 import time
@@ -47,7 +48,8 @@ class MetricsFile:
     """Reads the metrics that verl's file logger has added since the last read.
 
     Args:
-        path: A file with one JSON object per line, {"step": ..., "data": {name: number}}. It may not exist yet.
+        path: A file with one JSON object per line, {"step": ..., "data": {name: number or null}}. It may not exist
+            yet.
     """
 
     def __init__(self, path: Path) -> None:
@@ -57,7 +59,8 @@ class MetricsFile:
         """Step and metrics of the new complete lines."""
         for line in self._tail.new():
             record = json.loads(line)
-            yield record["step"], record["data"]
+            # The logger writes null for what is no finite number.
+            yield record["step"], {name: math.nan if value is None else value for name, value in record["data"].items()}
 
 
 def render_rewards(data: Mapping[str, Any]) -> str | None:

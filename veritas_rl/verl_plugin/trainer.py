@@ -538,7 +538,8 @@ def _share_of_zero_advantages(batch: KVBatchMeta) -> float:
     columns = ["advantages", "response_mask"]
     data = tq.kv_batch_get(keys=real, partition_id=str(batch.partition_id), select_fields=columns)
     rows = zip(data.get("advantages").unbind(), data.get("response_mask").unbind(), strict=True)
-    return fmean(not (abs(advantages) * mask >= ROUNDING).any() for advantages, mask in rows)
+    # A NaN is not 0: the update that it ends in names it.
+    return fmean(bool((abs(advantages) * mask < ROUNDING).all()) for advantages, mask in rows)
 
 
 def _without_advantages(batch: KVBatchMeta) -> KVBatchMeta:
