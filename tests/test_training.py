@@ -471,8 +471,9 @@ def test_groups_whose_prompt_is_computed_once_resume_with_the_same_weights(tmp_p
     shutil.rmtree(tmp_path / "global_step_3")
     printed, _ = train(tmp_path, *command, ALGORITHM="grpo")
     assert "resuming from step 2 of 3" in printed
-    assert all(weight.equal(through[name]) for name, weight in weights().items())
-    assert any(not weight.equal(through[name]) for name, weight in before.items())
+    for name, weight in weights().items():
+        torch.testing.assert_close(weight, through[name], rtol=0, atol=1e-6)
+    assert max((weight - through[name]).abs().max() for name, weight in before.items()) > 1e-4
 
 
 @pytest.mark.long

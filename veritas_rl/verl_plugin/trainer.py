@@ -26,6 +26,7 @@ waits for the longest. They add:
 - Some validation games are written to a page, see `viewing.games_page`.
 - The replies of a step are divided evenly into mini-batches. Whole games give varying numbers of replies. verl would
   fill the last mini-batch with padding, and make a whole update of a few remaining replies.
+- A batch is in the order of its tasks, whichever game ended first, so that a run on one machine can be repeated.
 - The replies of a group stay together if its prompt is computed once, see `shared_prompts`.
 - After a resume vLLM's engines have another seed, see `engine_seed`.
 - The reference of the KL term follows the policy if `veritas_rl.reference` asks for it, see `reference`.
@@ -39,6 +40,7 @@ waits for the longest. They add:
 import dataclasses
 import json
 import os
+from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
 from statistics import fmean
@@ -253,6 +255,7 @@ class TaskTraining(PPOTrainer):
         with open_dict(self.config):
             for learner, size in zip(self._learners, sizes, strict=True):
                 learner.ppo_mini_batch_size = size
+        batch.reorder(_in_order(batch, self._drawn))
         batch = super()._balance_batch(batch, metrics, *args, **kwargs)
         if self.config.actor_rollout_ref.actor.use_prefix_grouper:
             groups = [SampleKey.parse(key).uid for key in batch.keys]
@@ -474,6 +477,16 @@ class AsyncTaskTrainer(TaskTraining, PPOTrainerColocateAsync):
             self._drawn = dict(zip(prompts, map(int, tu.get(rows, "index")), strict=True))
             dataset: Any = self.train_dataset
             dataset.go_on_with(self._drawn.values())
+
+
+def _in_order(batch: KVBatchMeta, drawn: Iterable[str]) -> list[int]:
+    """The rows of a batch in the order of their tasks, games and replies.
+
+    Samples arrive as their games end, which depends on the machine. The order decides which of them share a mini-batch.
+    """
+    places = {uid: place for place, uid in enumerate(drawn)}
+    keys = [SampleKey.parse(key) for key in batch.keys]
+    return sorted(range(len(keys)), key=lambda row: (places.get(keys[row].uid, len(places)), *keys[row][1:]))
 
 
 def nothing_for_the_actor(config: DictConfig, *, zero_advantages: float, earned: bool) -> bool:
