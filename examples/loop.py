@@ -3,8 +3,8 @@
     python examples/loop.py [--case tic_tac_toe] [--passes 5]
 
 A small model learns the form of an answer from random legal moves, and then by GRPO which moves are good. The mean
-reward rises from pass to pass over the questions, in about two minutes on two CPU cores. docs/architecture.md names
-the files that do each part in a real run.
+reward rises from pass to pass over the questions, in about a minute and a half on two CPU cores. docs/architecture.md
+names the files that do each part in a real run.
 """
 
 import argparse

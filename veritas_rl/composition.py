@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
@@ -65,18 +66,25 @@ def composed(folder: Path, name: str, overrides: Sequence[str]) -> DictConfig:
     """
     GlobalHydra.instance().clear()
     with initialize_config_dir(config_dir=str(folder), version_base=None):
-        configuration = compose(config_name=name, overrides=_without_import(overrides))
+        configuration = compose(config_name=name, overrides=_without_import(folder / f"{name}.yaml", overrides))
     OmegaConf.resolve(configuration)
     return configuration
 
 
-def _without_import(overrides: Sequence[str]) -> list[str]:
+def _without_import(root: Path, overrides: Sequence[str]) -> list[str]:
     """The overrides with verl's folder. To find it by its package, Hydra would import verl, which takes seconds."""
     if not (place := _verl_folder()):
         return list(overrides)
     if any(item.startswith(SEARCHED) for item in overrides):
         return [item.replace(VERL, place) if item.startswith(SEARCHED) else item for item in overrides]
-    return [f"{SEARCHED}[{place}]", *overrides]
+    return [f"{SEARCHED}[{','.join(_searched(root))}]".replace(VERL, place), *overrides]
+
+
+@cache
+def _searched(root: Path) -> list[str]:
+    """The folders in which a root YAML file lets Hydra look, as Hydra reads them."""
+    read = yaml.safe_load(root.read_text(encoding="utf-8"))
+    return [quoted(place) for place in (read.get("hydra") or {}).get("searchpath") or ()]
 
 
 @cache

@@ -292,16 +292,19 @@ def test_a_model_that_reads_too_little_is_named(tmp_path: Path) -> None:
         preflight.check_model(str(folder), limit + 1)
 
 
-def test_a_home_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_that_cannot_be_written_is_named(run: RlRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    preflight.check_token()
+    preflight.check_token(run.configuration)
     monkeypatch.setenv("HOME", "/proc/none")
     with pytest.raises(UserError, match=r"^/proc is not writable .*, and Ray keeps its token in ~/.ray: set HOME to"):
-        preflight.check_token()
+        preflight.check_token(run.configuration)
     monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / "token"))
-    preflight.check_token()
+    preflight.check_token(run.configuration)
+    monkeypatch.delenv("RAY_AUTH_TOKEN_PATH")
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    preflight.check_token(run.configuration)
 
 
 def test_a_full_disk_is_named(run: RlRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

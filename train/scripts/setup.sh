@@ -150,7 +150,7 @@ else
         fi
     fi
     if [ ! -x "$venv/bin/python" ]; then
-        # setuptools takes what follows for the name of a variable.
+        # setuptools reads a dollar sign in a path as the start of a variable's name.
         [[ $venv != *\$* ]] || fail "nothing can be installed in $venv because of the dollar sign: set VENV to another folder"
         maker=${PYTHON:-}
         for candidate in python3 python3.12 python3.11; do

@@ -13,7 +13,7 @@ from veritas_rl.launch.recipes import Recipe, recipe_of
 from veritas_rl.paths import RAY_FOLDER, ROOT, ray_folder
 
 CHECKOUT = "this checkout"
-"""What moves the folder of a run's logs."""
+"""What a user must move, so that the logs of runs go to another folder."""
 
 
 @dataclass(frozen=True)

@@ -210,9 +210,9 @@ def shared_memory(asked: Asked) -> Iterator[Finding]:
 def disk(asked: Asked) -> Iterator[Finding]:
     """Check that the folders of a run are writable, and that their disks are not full."""
     seen = set[int]()
-    for setting, folder in asked.folders.items():
+    for mover, folder in asked.folders.items():
         existing = nearest_existing(folder)
-        elsewhere = f"{'move' if setting == CHECKOUT else 'set'} {setting} to"
+        elsewhere = f"{'move' if mover == CHECKOUT else 'set'} {mover} to"
         if reason := cannot_write(existing):
             yield Finding("disk", "fault", reason, f"give your user write permission, or {elsewhere} another folder")
             continue

@@ -641,13 +641,14 @@ def check_disk(configuration: DictConfig, plan: Forecast | None) -> None:
         raise UserError(f"{reason}: set trainer.default_local_dir to a folder that can")
 
 
-def check_token() -> None:
-    """Check that Ray can write its token, which it does once for a user, before the run's own work is done.
+def check_token(configuration: DictConfig) -> None:
+    """Check that a Ray of the run's own can write its token, which it does once for a user.
 
     Raises:
         UserError: The user's home is not writable.
     """
-    if os.environ.get("RAY_AUTH_MODE") == "disabled" or has_token():
+    own = "address" not in configuration.ray_kwargs.ray_init or configuration.ray_kwargs.ray_init.address == "local"
+    if not own or os.environ.get("RAY_AUTH_MODE", "token").lower() != "token" or has_token():
         return
     if reason := cannot_write(nearest_existing(TOKEN.expanduser().parent)):
         raise UserError(

@@ -129,7 +129,7 @@ class RlRun(Run):
         forecast = self.forecast()
         preflight.check_memory(self.configuration, forecast, self.hardware, self.model)
         preflight.check_disk(self.configuration, forecast)
-        preflight.check_token()
+        preflight.check_token(self.configuration)
         trained, validated = preflight.stages_of(self.configuration), conf.tasks_of(self.configuration, "val")
         catalogues = [*trained, *([validated] if self._validates() else [])]
         if self.model is not None:

@@ -1,6 +1,6 @@
 """The named players, for training, evaluation, tournaments and demonstrations.
 
-random         a uniformly random legal answer
+random         a uniformly random legal answer; where answers cannot be listed, the solution of another task
 solution       the environment's own solution, if the environment has one
 
 An environment adds players of its own (`Environment.players`): OpenSpiel has mcts:SIMS and exact. Training also
@@ -33,7 +33,7 @@ KINDS = (
     PlayerKind(
         forms=("random",),
         pattern="random",
-        description="a uniformly random legal answer",
+        description="a uniformly random legal answer, or where answers cannot be listed the solution of another task",
         make=lambda name, seed: RandomPlayer(seed),
         level=lambda name: "easy",
     ),

@@ -26,7 +26,7 @@ waits for the longest. They add:
 - Some validation games are written to a page, see `viewing.games_page`.
 - The replies of a step are divided evenly into mini-batches. Whole games give varying numbers of replies. verl would
   fill the last mini-batch with padding, and make a whole update of a few remaining replies.
-- A batch is in the order of its tasks, whichever game ended first, so that a run on one machine can be repeated.
+- A batch is in the order of its tasks, whichever game ended first. With `game`, a run on one machine can be repeated.
 - The replies of a group stay together if its prompt is computed once, see `shared_prompts`.
 - After a resume vLLM's engines have another seed, see `engine_seed`.
 - The reference of the KL term follows the policy if `veritas_rl.reference` asks for it, see `reference`.
@@ -486,7 +486,7 @@ def _in_order(batch: KVBatchMeta, drawn: Iterable[str]) -> list[int]:
     """
     places = {uid: place for place, uid in enumerate(drawn)}
     keys = [SampleKey.parse(key) for key in batch.keys]
-    return sorted(range(len(keys)), key=lambda row: (places.get(keys[row].uid, len(places)), *keys[row][1:]))
+    return sorted(range(len(keys)), key=lambda row: (places[keys[row].uid], *keys[row][1:]))
 
 
 def nothing_for_the_actor(config: DictConfig, *, zero_advantages: float, earned: bool) -> bool:
@@ -551,7 +551,7 @@ def _share_of_zero_advantages(batch: KVBatchMeta) -> float:
     columns = ["advantages", "response_mask"]
     data = tq.kv_batch_get(keys=real, partition_id=str(batch.partition_id), select_fields=columns)
     rows = zip(data.get("advantages").unbind(), data.get("response_mask").unbind(), strict=True)
-    # A NaN is not 0: the update that it ends in names it.
+    # A NaN does not count as 0, so that the update is made, and its check reports the NaN.
     return fmean(bool((abs(advantages) * mask < ROUNDING).all()) for advantages, mask in rows)
 
 

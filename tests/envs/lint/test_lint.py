@@ -114,7 +114,7 @@ def test_checks_apply_where_they_should(clean: list[Row]) -> None:
         ("JointShown", "goofspiel(num_cards=4)", "asked seat has to act", "answers for"),
         ("OnePosition", "hex(board_size=5)", "tasks distinct", "2 tasks ask 1 different questions"),  # defect 5
         ("NumberAddedToTheSeed", "hex(board_size=5)", "seeds differ", "2 of 3 questions of the next seed are those"),
-        ("RepeatsPay", "hex(board_size=5)", "repeats pay no more", "the answer pays 0.1, 2 times 0.2"),
+        ("RepeatsPay", "hex(board_size=5)", "repeats pay no more", "an answer pays 0.1, 2 times 0.2"),
         ("AnySolution", "operation", "repeats pay no more", "every task takes the solution of another, of 3"),
         ("FirstFifty", "hex(board_size=9)", "legal answers listed", "are not listed"),  # defect 6
         ("DeafToTheCount", "tic_tac_toe", SETTINGS, "num_tasks_per_case is read by nobody"),  # defect 7

@@ -7,6 +7,7 @@ from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.lint.case import Case, question, said
 from veritas_rl.envs.lint.findings import Log, NotApplicable, quote
+from veritas_rl.envs.registry import is_remote
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 
@@ -20,6 +21,8 @@ MOST_ERRORLESS = 0.5
 """The share of estimated values that may have the error 0."""
 CERTAIN = (0.0, 0.5, 1.0)
 """The values of a single finished game."""
+FEWEST_TASKS = 3
+"""The smallest number of tasks of which more than half are not shared by coincidence."""
 MANY_QUESTIONS = 4
 """Questions for each task, with fewer of which two sets of tasks share many by chance."""
 REPEATED = (2, 10)
@@ -164,12 +167,21 @@ def seeds_differ(case: Case, log: Log) -> str:
     An environment that adds the task's number to the seed shares nearly all tasks between two neighbouring seeds.
     """
     if not case.neighbours:
-        raise NotApplicable("the environment has no seed")
+        raise NotApplicable("no other seed can be set")
+    if is_remote(case.tasks[0]):
+        raise NotApplicable("a server need not read the seed")
+    if case.tasks[0].mode == "episode":
+        raise NotApplicable("whole games may begin alike")
+    if len(case.tasks) < FEWEST_TASKS:
+        raise NotApplicable(f"fewer than {FEWEST_TASKS} tasks")
     exist = case.audit.question_count(case.tasks[0])
     if exist is not None and exist < MANY_QUESTIONS * len(case.tasks):
         raise NotApplicable(f"{exist} questions exist")
     here = {question(turns): task.id for task, turns in case.asked}
-    there = {question(turns) for _, turns in case.turns_of(case.neighbours)}
+    there = set[str]()
+    for task in case.neighbours:
+        with log.guard(task.id):
+            there.add(question(list(case.environment.start(task).turns())))
     shared = [name for shown, name in here.items() if shown in there]
     if len(shared) * 2 > len(there):
         log.found(shared[0], f"{len(shared)} of {len(there)} questions of the next seed are those of this seed")
@@ -177,24 +189,24 @@ def seeds_differ(case: Case, log: Log) -> str:
 
 
 def repeats_pay_no_more(case: Case, log: Log) -> str:
-    """An answer given several times pays no more than given once, and the answer to one task does not pay in all."""
+    """An answer given several times pays no more than given once, and the solution of one task does not pay in all."""
     firsts = [(task, turns[0]) for task, turns in case.asked if turns]
-    known = [(task, turn, answer) for task, turn in firsts for answer in (*turn.answers, turn.solution)[:1] if answer]
+    known = [(task, turn, answer) for task, turn in firsts for answer in (turn.solution, *turn.answers) if answer]
+    known = list({task.id: (task, turn, answer) for task, turn, answer in reversed(known)}.values())[::-1]
     if not known:
         raise NotApplicable("no answer is known")
-    elsewhere = []
-    for place, (task, turn, own) in enumerate(known):
-        other = known[place - 1][2]
+    elsewhere: list[float] = []
+    for place, (task, turn, answer) in enumerate(known):
         with log.guard(task.id):
-            for which, answer in (("the answer", own), ("the answer to another task", other)):
-                once = case.answer(task, turn.seat, Reply(answer)).value
-                for count in REPEATED:
-                    value = case.answer(task, turn.seat, Reply("\n".join([answer] * count))).value
-                    if value > once:
-                        log.found(task.id, f"{which} pays {once:.3g}, {count} times {value:.3g}: {quote(answer)}")
-            elsewhere.append(once)
-    solutions = {turn.solution for _, turn, _ in known} - {""}
-    if len(solutions) >= FEWEST_SOLUTIONS and min(elsewhere) == 1:
+            once = case.answer(task, turn.seat, Reply(answer)).value
+            for count in REPEATED:
+                value = case.answer(task, turn.seat, Reply("\n".join([answer] * count))).value
+                if value > once:
+                    log.found(task.id, f"an answer pays {once:.3g}, {count} times {value:.3g}: {quote(answer)}")
+            elsewhere.append(case.answer(task, turn.seat, Reply(known[place - 1][2])).value)
+    # A solution may begin with its steps, and two solutions may end in one answer.
+    solutions = {turn.solution.rstrip().rpartition("\n\n")[2] for _, turn, _ in known} - {""}
+    if len(solutions) >= FEWEST_SOLUTIONS and min(elsewhere, default=0.0) == 1:
         log.found(known[0][0].id, f"every task takes the solution of another, of {len(solutions)} different solutions")
     return f"{len(known)} answers"
 

@@ -25,7 +25,7 @@ class Case:
         name: The case.
         tasks: The tasks of the case.
         games: Tasks of whole games of the case; empty if the environment has none.
-        neighbours: The tasks of the case with the next seed; empty if the environment has no seed.
+        neighbours: The tasks of the case with the next seed; empty if no seed chooses the tasks.
         no_outcome: The reason why the tasks pay only for legal answers; "" if they pay by outcome.
     """
 
@@ -49,12 +49,8 @@ class Case:
     @cached_property
     def asked(self) -> list[tuple[Task, list[Turn]]]:
         """Each task with its first turns. Tasks that do not start are in `broken` instead."""
-        return self.turns_of(self.tasks)
-
-    def turns_of(self, tasks: Sequence[Task]) -> list[tuple[Task, list[Turn]]]:
-        """Each task with its first turns, without tasks that do not start."""
         found = []
-        for task in tasks:
+        for task in self.tasks:
             try:
                 found.append((task, list(self.environment.start(task).turns())))
             except Exception as error:  # a check reports the error

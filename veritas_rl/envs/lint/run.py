@@ -232,11 +232,14 @@ def _tasks(environment: Environment, settings: Mapping[str, Any], rewards: bool)
 
 
 def _neighbours(environment: Environment, settings: Mapping[str, Any]) -> Sequence[Task]:
-    """The tasks of some settings with the next seed; none if there is no seed."""
-    config = environment.read_config(settings)
-    if not isinstance(seed := getattr(config, "seed", None), int):
+    """The tasks of some settings with the next seed; none if no seed chooses the tasks."""
+    seed = getattr(environment.read_config(settings), "seed", None)
+    if not isinstance(seed, int) or "seed" not in environment.audit().settings:
         return ()
-    return environment.catalogue(environment.read_config({**settings, "seed": seed + 1}), "train")
+    try:
+        return environment.catalogue(environment.read_config({**settings, "seed": seed + 1}), "train")
+    except UserError:
+        return ()
 
 
 def _found_cases(environment: Environment, names: Sequence[str], count: int, shown: Mapping[str, Any]) -> list[Case]:
