@@ -46,7 +46,7 @@ CHOICES = frozenset({"move", "episode", "ppo", "grpo", "rae", "gae"})
 """The keys of tables in `veritas_rl`, such as `learning_rate`. Other settings take their values from these tables, and
 are counted themselves."""
 
-SEARCHED, VERL = "hydra.searchpath=", "'pkg://verl.trainer.config'"
+SEARCHED, VERL = "hydra.searchpath=", "pkg://verl.trainer.config"
 """The override of the folders in which Hydra looks for YAML files, and verl's folder in it."""
 
 PATH = re.compile(r"(?:file://|~|/).*?([^/]*)/*")
@@ -76,8 +76,8 @@ def _without_import(root: Path, overrides: Sequence[str]) -> list[str]:
     if not (place := _verl_folder()):
         return list(overrides)
     if any(item.startswith(SEARCHED) for item in overrides):
-        return [item.replace(VERL, place) if item.startswith(SEARCHED) else item for item in overrides]
-    return [f"{SEARCHED}[{','.join(_searched(root))}]".replace(VERL, place), *overrides]
+        return [item.replace(quoted(VERL), place) if item.startswith(SEARCHED) else item for item in overrides]
+    return [f"{SEARCHED}[{','.join(_searched(root))}]".replace(quoted(VERL), place), *overrides]
 
 
 @cache

@@ -30,9 +30,10 @@ def print_scored(scored: Scored, console: Console) -> None:
     several = scored.all.answers > scored.all.tasks - scored.all.missing
     partial = scored.all.value != scored.all.success
     # On a narrow screen, names are broken anywhere and figures between their parts.
-    counted = ["tasks answered", *(["answers"] if several else [])]
-    table = Table(Column("", overflow="fold"), *(Column(header, min_width=FIGURE) for header in counted))
+    table = Table(Column("", overflow="fold"))
     for wanted, header in (
+        (True, "tasks answered"),
+        (several, "answers"),
         (True, scored.answers),
         (True, scored.solved),
         (partial, "mean value"),

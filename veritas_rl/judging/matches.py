@@ -156,7 +156,7 @@ class Pairing:
         }
 
     def _seated(self, player: Player) -> Player:
-        return player.guessing(self._guess) if isinstance(player, RandomPlayer) and self.other else player
+        return RandomPlayer(player.seed, self._guess) if isinstance(player, RandomPlayer) and self.other else player
 
     def _guess(self) -> str:
         """The solution of the other task, or "" if there is none. It shows what an answer without the question pays."""

@@ -647,7 +647,7 @@ def check_token(configuration: DictConfig) -> None:
     Raises:
         UserError: The user's home is not writable.
     """
-    own = "address" not in configuration.ray_kwargs.ray_init or configuration.ray_kwargs.ray_init.address == "local"
+    own = configuration.ray_kwargs.ray_init.address == "local"
     if not own or os.environ.get("RAY_AUTH_MODE", "token").lower() != "token" or has_token():
         return
     if reason := cannot_write(nearest_existing(TOKEN.expanduser().parent)):

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from veritas_rl.composition import quoted
+from veritas_rl.composition import SEARCHED, VERL, quoted
 from veritas_rl.errors import UserError, unknown
 from veritas_rl.paths import ROOT
 
@@ -45,8 +45,8 @@ class Recipe:
     def overrides(self) -> list[str]:
         """The Hydra overrides that load the recipe as a separate group, which is appended last. They also work in
         verl's process."""
-        places = ("pkg://verl.trainer.config", f"file://{self.folder.parent}")
-        return [f"hydra.searchpath=[{','.join(map(quoted, places))}]", f"+{self.name}@_global_={Path(FILE).stem}"]
+        places = (VERL, f"file://{self.folder.parent}")
+        return [f"{SEARCHED}[{','.join(map(quoted, places))}]", f"+{self.name}@_global_={Path(FILE).stem}"]
 
     def settings(self) -> dict[str, Any]:
         """The contents of the recipe's `config.yaml`.

@@ -22,10 +22,6 @@ class RandomPlayer:
         self.seed = seed
         self._guess = guess
 
-    def guessing(self, guess: Callable[[], str]) -> "RandomPlayer":
-        """This player with a guess."""
-        return RandomPlayer(self.seed, guess)
-
     def act(self, turns: Sequence[Turn]) -> list[Reply]:
         """One legal reply for each turn, or a guess.
 
