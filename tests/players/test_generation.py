@@ -82,14 +82,14 @@ def forward_logprobs(model: Any, prompt: list[int], completion: list[int], tempe
 
 def slowed(model: Any, monkeypatch: pytest.MonkeyPatch, seconds: float = 0.005) -> list[int]:
     """Slow the model down so that a test can act while it runs; the returned list gets the rows of each forward."""
-    forward, calls = model.forward, []
+    forward, calls = model.base_model.forward, []  # also called without the head, for prompts
 
     def slow(*args: Any, **kwargs: Any) -> Any:
         calls.append(kwargs["input_ids"].shape[0])
         time.sleep(seconds)
         return forward(*args, **kwargs)
 
-    monkeypatch.setattr(model, "forward", slow)
+    monkeypatch.setattr(model.base_model, "forward", slow)
     return calls
 
 

@@ -61,7 +61,7 @@ def log_probabilities(
     if shared:
         beginning = DynamicCache(config=model.config)
         ids = torch.tensor([shared], device=model.device)
-        model(input_ids=ids, past_key_values=beginning, use_cache=True, logits_to_keep=1)
+        model.base_model(input_ids=ids, past_key_values=beginning, use_cache=True)
     order = sorted(range(len(asked)), key=lambda index: len(asked[index].prompt) + asked[index].width)
     found: list[list[float]] = [[]] * len(asked)
     while order:

@@ -28,6 +28,7 @@ import torch
 from transformers import DynamicCache
 
 from veritas_rl.chat_template import end_tokens
+from veritas_rl.players.processor import one_thread
 from veritas_rl.players.sampling import Completion, Sampler, SamplingParams
 from veritas_rl.players.slot_kv_cache import SlotKVCache, read_slots_in_place
 from veritas_rl.progress import GENERATED
@@ -115,6 +116,7 @@ class GenerationEngine:
         self._paused = False
         self._closed = False
         self._thread: threading.Thread | None = None
+        self._threads = torch.get_num_threads()
         self._rows: list[_Request] = []
         """The running batch; row i has slot i."""
         self._slots = SlotKVCache(max_batch_size)
@@ -234,7 +236,7 @@ class GenerationEngine:
         covered: set[int] = set()
         unknown: list[str] = []
         count = 0
-        with self.exclusive(), torch.no_grad():
+        with self.exclusive(), one_thread(), torch.no_grad():
             for name, tensor in weights:
                 target = targets.get(name)
                 if target is None:
@@ -288,6 +290,7 @@ class GenerationEngine:
     # The methods below run on the engine's thread, or while the engine is held.
 
     def _loop(self) -> None:
+        torch.set_num_threads(self._threads)  # another thread may be in `one_thread`
         with torch.inference_mode():
             while True:
                 with self._state:
@@ -351,7 +354,8 @@ class GenerationEngine:
             wave, prefixes = prefixes[-count:], prefixes[:-count]
             ids = torch.tensor([(*prefix, *[self._pad] * (width - len(prefix))) for prefix in wave])
             cache = DynamicCache(config=self.model.config)
-            self.model(input_ids=ids.to(self.model.device), past_key_values=cache, use_cache=True, logits_to_keep=1)
+            # The model without its head, because nothing is drawn yet.
+            self.model.base_model(input_ids=ids.to(self.model.device), past_key_values=cache, use_cache=True)
             rows = [request for prefix in wave for request in groups[prefix]]
             source = [index for index, prefix in enumerate(wave) for _ in groups[prefix]]
             first = len(self._rows)

@@ -16,6 +16,7 @@ from veritas_rl.envs.base import Message, Reply, Turn
 from veritas_rl.errors import UserError
 from veritas_rl.players.answer_probabilities import Candidates, log_probabilities
 from veritas_rl.players.generation import GenerationEngine
+from veritas_rl.players.processor import join_head_input, one_thread
 from veritas_rl.players.reply_text import reply_text
 from veritas_rl.players.sampling import Completion, SamplingParams
 from veritas_rl.seeding import digest
@@ -162,9 +163,10 @@ def load_language_model(
     check_size(folder, memory, ", or serve it on another machine and name its address")
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=dtype or "auto", local_files_only=True, output_loading_info=True
-        )
+        with one_thread():
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                folder, dtype=dtype or "auto", local_files_only=True, output_loading_info=True
+            )
         model, loading = loaded
     except (
         Exception
@@ -176,6 +178,7 @@ def load_language_model(
             f"the weights in {folder} lack {min(loading['missing_keys'])}; merge a checkpoint and use the merged folder"
         )
     check_template(tokenizer, folder)
+    join_head_input(model)
     return model.to(device or "cpu").eval(), tokenizer
 
 

@@ -14,6 +14,7 @@ from verl.utils import torch_functional
 from verl.workers.engine.base import EngineRegistry
 from verl.workers.engine.fsdp import transformer_impl
 
+from veritas_rl.players.processor import join_head_input
 from veritas_rl.shared_prompts import VENDOR
 from veritas_rl.verl_plugin.columns import shortest_prompt
 from veritas_rl.verl_plugin.shared_prompts import SharedPrompts, is_plain
@@ -48,6 +49,11 @@ def _with_exact_adapter(module: Any) -> Any:
 @EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu")
 class CpuEngineWithLMHead(LMHead):
     """verl's engine for actor and reference."""
+
+    def _build_module(self) -> Any:
+        module = super()._build_module()
+        join_head_input(module)
+        return module
 
     def _build_lora_module(self, module: Any) -> Any:
         return _with_exact_adapter(super()._build_lora_module(module))

@@ -30,6 +30,7 @@ from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
 from veritas_rl.players.generation import GenerationEngine
+from veritas_rl.players.processor import one_thread
 from veritas_rl.players.sampling import SamplingParams
 from veritas_rl.verl_plugin.adapter_digest import digests_of
 from veritas_rl.verl_plugin.adapter_shards import is_adapter
@@ -58,13 +59,14 @@ class GenerationServer:
 
         # The dataclass adds local_path, which the plain config lacks.
         model_config = omega_conf_to_dataclass(model_config, dataclass_type=HFModelConfig)
-        model: Any = AutoModelForCausalLM.from_pretrained(
-            model_config.local_path,
-            dtype=PrecisionType.to_dtype(config.dtype),
-            trust_remote_code=model_config.trust_remote_code,
-            attn_implementation=model_config.override_config.get("attn_implementation", "sdpa"),
-        )
-        model.to(device)
+        with one_thread():
+            model: Any = AutoModelForCausalLM.from_pretrained(
+                model_config.local_path,
+                dtype=PrecisionType.to_dtype(config.dtype),
+                trust_remote_code=model_config.trust_remote_code,
+                attn_implementation=model_config.override_config.get("attn_implementation", "sdpa"),
+            )
+            model.to(device)
         self.response_length = config.response_length
         self.engine = GenerationEngine.of(
             model,
@@ -140,7 +142,7 @@ class GenerationServer:
         if self._adapted:
             return
         model: Any = self.engine.model
-        with self.engine.exclusive():
+        with self.engine.exclusive(), one_thread():
             inject_adapter_in_model(LoraConfig(**peft_config), model)
             for name, parameter in model.named_parameters():
                 if is_adapter(name):
@@ -174,7 +176,8 @@ class GenerationServer:
         """The digests of the current adapter, see `adapter_digest.digests_of`."""
         model: Any = self.engine.model
         weights = ((name, parameter) for name, parameter in model.named_parameters() if is_adapter(name))
-        return digests_of(weights, dtype)
+        with one_thread():
+            return digests_of(weights, dtype)
 
     async def set_global_steps(self, global_steps: int | None) -> None:
         self.global_steps = global_steps
