@@ -9,8 +9,8 @@ All three have the same prompts, adapter and dtype, and write replies of one len
 has the arguments and the patch `kept_weights` of a run with `hardware=cpu rollout=vllm`. It starts each generation
 without a prefix cache, as after an update, and its processes are stopped while the others generate, because they spin.
 The engine gets a seed for each request, as in training; vLLM gets none. The three alternate. The script prints a
-table: medians with the least and the largest, and ratios of the medians. `--syncs` trains each model for some steps with each rollout instead, and prints
-the seconds of a weight sync (`timing_s/update_weights`).
+table: medians with the least and the largest, and ratios of the medians. `--syncs` trains each model for some steps
+with each rollout instead, and prints the seconds of a weight sync (`timing_s/update_weights`).
 """
 
 import argparse
