@@ -1,6 +1,6 @@
-"""An environment of another package (tests/quiz) works with the same tools and trainings as OpenSpiel.
+"""An environment of a file (tests/quiz/quiz.py) works with the same tools and trainings as OpenSpiel.
 
-No code of this repository names the environment: its entry point registers it, and the configuration selects it.
+No code of this repository names the environment: the command line does.
 """
 
 import json
@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-QUIZ = ROOT / "tests/quiz"
+QUIZ = "tests/quiz/quiz.py:quiz"
+STAGES = "[{name: first, cases: [sums], threshold: 0.05}, {name: second, threshold: 0.9}]"
 
 
 def run(*command: str | Path, **variables: str) -> str:
-    """Run a command of this repository with the quiz installed; return its output."""
-    search = os.pathsep.join([str(QUIZ), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    """Run a command of this repository; return its output."""
     done = subprocess.run(
         [sys.executable, *map(str, command)],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": search, "COLUMNS": "160", **variables},
+        env={**os.environ, "COLUMNS": "160", **variables},
         capture_output=True,
         text=True,
         check=False,
@@ -31,13 +31,13 @@ def run(*command: str | Path, **variables: str) -> str:
 
 
 def test_the_linter_plays_it() -> None:
-    assert "no findings in 2 cases" in run("train/tools/lint_env.py", "--env", "quiz", "--tasks", "6")
+    assert "no findings in 2 cases" in run("train/tools/lint_env.py", "--env", QUIZ, "--tasks", "6")
 
 
 def test_a_foreign_environment_is_evaluated(tmp_path: Path) -> None:
     tool = "train/tools/evaluate.py"
     printed = run(
-        tool, "--env", "quiz", "--checkpoint", "solution", "--num_episodes", "12", "--output", tmp_path / "evaluation"
+        tool, "--env", QUIZ, "--checkpoint", "solution", "--num_episodes", "12", "--output", tmp_path / "evaluation"
     )
     assert "sums" in printed
     assert "differences" in printed
@@ -48,7 +48,7 @@ def test_a_foreign_environment_is_evaluated(tmp_path: Path) -> None:
 
 def test_a_foreign_environment_is_demonstrated(tmp_path: Path) -> None:
     tool = "train/tools/generate_demonstrations.py"
-    run(tool, "--env", "quiz", "--num_demonstrations", "40", "--prompt", "brief", "--output", tmp_path)
+    run(tool, "--env", QUIZ, "--num_demonstrations", "40", "--prompt", "brief", "--output", tmp_path)
     report = json.loads((tmp_path / "demonstrations.json").read_text())
     assert sum(part["rows"] for part in report["files"].values()) == 40
     assert report["check"]["rows_in_evaluation_set"] == 0
@@ -59,7 +59,7 @@ def test_a_foreign_environment_is_trained_with_all_stages(tmp_path: Path) -> Non
     printed = run(
         "-m",
         "veritas_rl.launch.main",
-        f"recipe={QUIZ / 'recipe'}",
+        f"environment={QUIZ}",
         f"trainer.default_local_dir={tmp_path}",
         "trainer.total_training_steps=2",
         "trainer.save_freq=2",
@@ -69,10 +69,10 @@ def test_a_foreign_environment_is_trained_with_all_stages(tmp_path: Path) -> Non
         "veritas_rl.warm_up.steps=250",
         "veritas_rl.evaluation.positions=60",
         "veritas_rl.critic_warmup=0",
-        "data.custom_cls.config.curriculum={window: 8, past_share: 0.2}",
+        f"data.custom_cls.config.curriculum={{window: 8, past_share: 0.2, stages: {STAGES}}}",
         "data.custom_cls.config.failure_replay={probability: 0.5}",
     )
-    for row in ("before", "after the warm-up", "after RL", "right numbers", "numbers in a box"):
+    for row in ("before", "after the warm-up", "after RL", "right answers", "answers in the asked form"):
         assert row in printed
     assert "random legal player" not in printed  # the quiz lists no legal answers
     folder = Path(json.loads((tmp_path / "run.json").read_text())["folder"])

@@ -19,3 +19,17 @@ def test_the_reward_of_the_loop_in_one_file_rises() -> None:
 
 def test_the_loop_fits_on_a_page() -> None:
     assert len((ROOT / "examples/loop.py").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_the_game_for_two_seats_has_no_misleading_rewards_and_is_played(tmp_path: Path) -> None:
+    nim = ("--env", "examples/nim.py:Nim")
+    for words in (
+        ("train/tools/lint_env.py", *nim, "--tasks", "6"),
+        (
+            *("train/tools/evaluate.py", *nim, "--checkpoint", "random", "--opponent", "random"),
+            *("--num_episodes", "8", "--output", tmp_path / "judged"),
+        ),
+    ):
+        done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert "random against random" in done.stdout

@@ -21,7 +21,15 @@ KNOWN: frozenset[tuple[str, str]] = frozenset()
 
 _MODEL_PLAYERS = tuple(
     f"veritas_rl/players/{name}.py"
-    for name in ("answer_probabilities", "generation", "language_model", "loading", "sampling", "slot_kv_cache")
+    for name in (
+        "answer_probabilities",
+        "generation",
+        "language_model",
+        "loading",
+        "processor",
+        "sampling",
+        "slot_kv_cache",
+    )
 )
 _MODEL_CODE = ("veritas_rl/verl_plugin/", "veritas_rl/checkpoints/", "veritas_rl/launch/", *_MODEL_PLAYERS)
 LIBRARIES: Mapping[str, tuple[str, ...]] = {

@@ -28,9 +28,9 @@ def package(folder: Path, name: str, target: str) -> Path:
     return folder
 
 
-def test_an_environment_of_another_package_is_found() -> None:
-    done = run(ASK.format("quiz"), QUIZ)
-    assert done.stdout.splitlines() == ["('openspiel', 'lgc-v2', 'trace', 'quiz')", "Quiz"]
+def test_an_environment_of_another_package_is_found(tmp_path: Path) -> None:
+    done = run(ASK.format("quiz"), QUIZ, package(tmp_path / "one", "quiz", "quiz:quiz"))
+    assert done.stdout.splitlines() == ["('openspiel', 'lgc-v2', 'trace', 'quiz')", "OneTurn"]
 
 
 def test_without_the_package_it_is_not_there_and_the_nearest_names_are_listed() -> None:
@@ -39,20 +39,23 @@ def test_without_the_package_it_is_not_there_and_the_nearest_names_are_listed() 
 
 
 def test_of_two_environments_of_one_name_both_are_named_and_others_work(tmp_path: Path) -> None:
-    other = package(tmp_path / "other", "quiz", "another_quiz:Quiz")
-    done = run(ASK.format("quiz"), QUIZ, other)
+    one, other = (
+        package(tmp_path / "one", "quiz", "quiz:quiz"),
+        package(tmp_path / "other", "quiz", "another_quiz:Quiz"),
+    )
+    done = run(ASK.format("quiz"), QUIZ, one, other)
     assert "two environments are named quiz: " in done.stderr
-    assert "veritas_quiz:Quiz" in done.stderr
+    assert "quiz:quiz" in done.stderr
     assert "another_quiz:Quiz" in done.stderr
-    assert run(ASK.format("trace"), QUIZ, other).stdout.splitlines()[1] == "TraceEnvironment"
+    assert run(ASK.format("trace"), QUIZ, one, other).stdout.splitlines()[1] == "TraceEnvironment"
 
 
 def test_an_environment_that_takes_a_name_of_ours_is_named(tmp_path: Path) -> None:
-    done = run(ASK.format("trace"), package(tmp_path / "other", "trace", "veritas_quiz:Quiz"), QUIZ)
+    done = run(ASK.format("trace"), package(tmp_path / "other", "trace", "quiz:quiz"), QUIZ)
     assert "two environments are named trace" in done.stderr
 
 
-@pytest.mark.parametrize("target", ["nowhere:Quiz", "veritas_quiz:Nothing", "veritas_quiz:judge", "json:JSONDecoder"])
+@pytest.mark.parametrize("target", ["nowhere:Quiz", "quiz:Nothing", "quiz:Question", "json:JSONDecoder"])
 def test_an_environment_that_does_not_load_is_named(target: str, tmp_path: Path) -> None:
     done = run(ASK.format("broken"), package(tmp_path / "broken", "broken", target), QUIZ)
     assert f"UserError: the environment broken ({target})" in done.stderr

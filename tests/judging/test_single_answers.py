@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from veritas_rl.envs import registry
+from veritas_rl.envs import places, registry
 from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.envs.registry import get_environment, make_task
 from veritas_rl.errors import UserError, exit_on_user_error
@@ -31,14 +31,11 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture(autouse=True)
 def quiz(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Make the quiz available, as if its package were installed."""
-    caches = (registry.get_environment, registry._offered)
-    monkeypatch.syspath_prepend(ROOT / "tests/quiz")
-    for cached in caches:
-        cached.cache_clear()
+    """Make the quiz available by its name, as a command line with its file does."""
+    monkeypatch.setenv(places.VARIABLE, "")
+    registry.environment_named("quiz.py:quiz", ROOT / "tests/quiz")
     yield
-    for cached in caches:
-        cached.cache_clear()
+    registry.get_environment.cache_clear()
 
 
 @pytest.fixture
@@ -125,7 +122,7 @@ def test_success_is_reported_by_group_and_over_all_and_compared_task_by_task(
     page = (tmp_path / "report.html").read_text()
     for text in (out, page):
         assert all(word in " ".join(text.split()) for word in ("differences", "sums", "adder less solution"))
-    assert "numbers in a box" in page
+    assert "answers in the asked form" in page
     assert "won" not in page.replace("went", "")
     assert (tmp_path / "shown.html").exists()
     assert all(len(line) <= 80 for line in out.splitlines() if "─" in line)

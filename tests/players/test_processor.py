@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import torch
@@ -47,8 +48,10 @@ def test_the_number_of_threads_returns_after_an_error() -> None:
 
 def test_the_head_multiplies_joined_hidden_states() -> None:
     """Without the hook a frozen head gets a slice, which torch multiplies row by row."""
-    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    model = LlamaForCausalLM(LlamaConfig(vocab_size=40, **sizes)).requires_grad_(False)
+    config = LlamaConfig(
+        vocab_size=40, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2
+    )
+    model: Any = LlamaForCausalLM(config).requires_grad_(False)
     joined: list[bool] = []
     ids = torch.arange(24).reshape(4, 6)
 

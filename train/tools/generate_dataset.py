@@ -18,7 +18,7 @@ from rich.console import Console
 from veritas_rl.datasets.draw import VAL_RATIO, Settings
 from veritas_rl.datasets.generate import generate
 from veritas_rl.errors import exit_on_user_error
-from veritas_rl.judging.options import add_config, add_workers, config_of
+from veritas_rl.judging.options import add_config, add_environment, add_workers, config_of
 from veritas_rl.parallel import read_workers
 
 
@@ -28,7 +28,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     add = parser.add_argument
-    add("--env", required=True, help="the environment: lgc-v2, trace, openspiel, or one of another package")
+    add_environment(parser)
     add("--num-samples", type=int, required=True, help="total number of rows of train and val")
     add("--out-dir", type=Path, required=True, help="the folder for the files")
     types = "types, levels or games, separated by commas (default: all; with openspiel: tic_tac_toe)"

@@ -9,8 +9,7 @@ than the noise, whether good moves are paid best, and whether success depends on
 With --json the rows of three cases at a time are written as soon as they are done, and the same command resumes an
 interrupted run. Remove the file after a change of the environment.
 
-Exit code 0: no finding. 1: findings. 2: an argument is wrong. `--env module:Class` takes an environment
-that is not in the registry yet.
+Exit code 0: no finding. 1: findings. 2: an argument is wrong.
 """
 
 import argparse
@@ -25,9 +24,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.configs import split_list
 from veritas_rl.envs.lint import Row, lint, record, report
+from veritas_rl.envs.places import absolute, is_place
+from veritas_rl.envs.registry import environment_at, environment_named, environment_names
 from veritas_rl.envs.task import PROMPTS
 from veritas_rl.errors import UserError, exit_on_user_error
-from veritas_rl.judging.options import add_workers
+from veritas_rl.judging.options import ENVIRONMENT, add_workers
 from veritas_rl.parallel import read_workers
 
 QUIET_SECONDS = 5
@@ -37,9 +38,7 @@ QUIET_SECONDS = 5
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description="Look for rewards that would mislead training.")
-    parser.add_argument(
-        "--env", default="openspiel", help="a registered environment, or module:Class; default: openspiel"
-    )
+    parser.add_argument("--env", default="openspiel", help=f"{ENVIRONMENT}; default: openspiel")
     cases = "cases, separated by commas; default: the cases of the environment's default configuration"
     parser.add_argument("--cases", "--games", default="", help=cases)
     parser.add_argument("--tasks", type=int, default=8, help="number of tasks of each case; default: 8")
@@ -52,7 +51,8 @@ def main() -> int:
     workers = read_workers(given.workers)
     if given.json and not given.json.parent.is_dir():
         raise UserError(f"--json: the folder {given.json.parent} does not exist: create it first")
-    settings = {"env": given.env, "tasks": given.tasks, "prompt": given.prompt}
+    env = _name_of(given.env)
+    settings = {"env": env, "tasks": given.tasks, "prompt": given.prompt}
     before = record.read(given.json, settings) if given.json else {}
 
     def keep(rows: Mapping[str, Sequence[Row]]) -> None:
@@ -89,9 +89,19 @@ def main() -> int:
 
         kept = keep if given.json else None
         cases = split_list(given.cases, "cases")
-        rows = lint(given.env, cases, given.tasks, given.prompt, advance, workers, before, kept)
+        rows = lint(env, cases, given.tasks, given.prompt, advance, workers, before, kept)
     report.show(rows, output)
     return int(any(row.findings for row in rows))
+
+
+def _name_of(text: str) -> str:
+    """The name of an environment, or its place if it has the name of another one, whose successor it may be."""
+    folder = Path.cwd()
+    if is_place(text):
+        place = absolute(text, folder)
+        if environment_at(place, f"the environment {text}").name in environment_names():
+            return place
+    return environment_named(text, folder)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from veritas_rl.configs import split_list
-from veritas_rl.envs.registry import ENVIRONMENTS
+from veritas_rl.envs.registry import ENVIRONMENTS, environment_named
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.judging.options import add_config, config_of
 from veritas_rl.serving.limits import LOOPBACK, Limits
@@ -98,6 +98,7 @@ def main() -> None:
     limits = Limits(sessions=given.sessions, idle=given.idle, seconds=given.seconds, evaluations=given.evaluations)
     env = given.env or ("" if given.model else "openspiel")
     names = list(ENVIRONMENTS) if env == "all" else split_list(env, "env")
+    names = [environment_named(name, Path.cwd()) for name in names]
     if len(names) != 1 and (given.games or given.config or given.opponents or given.ids):
         raise UserError("--games, --config, --opponents and --ids need one environment: name it with --env")
     if not given.model and (given.adapter or given.model_name or given.print or given.engine != "auto"):

@@ -1,7 +1,7 @@
-"""The registry of environments, by name: those of this package and those of other packages.
+"""The registry of environments, by name: those of this package, of other packages, and of a command line's places.
 
 An entry in `ENVIRONMENTS` adds an environment. Another package adds an environment by an entry point of the group
-`veritas_rl.environments`, with the environment's name and its class.
+`veritas_rl.environments`, with the environment's name and its class or instance. A command line adds one by its place.
 """
 
 import json
@@ -11,8 +11,10 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
+from veritas_rl.envs import places
 from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.task import Task, task_values
 from veritas_rl.errors import UserError, unknown
@@ -43,7 +45,31 @@ def _offered() -> dict[str, list[EntryPoint]]:
 
 def environment_names() -> tuple[str, ...]:
     """The names of all environments."""
-    return tuple(dict.fromkeys((*ENVIRONMENTS, *_offered())))
+    return tuple(dict.fromkeys((*ENVIRONMENTS, *_offered(), *places.places())))
+
+
+def environment_named(text: str, folder: Path) -> str:
+    """The name of the environment that a command line names.
+
+    Args:
+        text: A name of the registry, a place (`quiz.py:quiz`, `package.module:NAME`), or the URL of a server.
+        folder: The folder to which a file is relative.
+
+    Raises:
+        UserError: There is no such environment, it cannot be loaded, or another has its name.
+    """
+    if re.match(r"https?://", text):
+        (kind,) = ADDRESSED
+        text = f"{kind}:{text}"
+    if text.partition(":")[0] in ADDRESSED or not places.is_place(text):
+        return text
+    place = places.absolute(text, folder)
+    name = environment_at(place, f"the environment {text}").name
+    if places.places().get(name) != place:
+        if name in environment_names():
+            raise UserError(f"two environments are named {name}: {text} and another one; rename one of them")
+        places.add_place(name, place)
+    return name
 
 
 @cache
@@ -57,21 +83,40 @@ def get_environment(name: str) -> Environment:
     if kind in ADDRESSED:
         module, attribute = ADDRESSED[kind].split(":")
         return getattr(import_module(module), attribute)(address)
-    places = [ENVIRONMENTS[name]] if name in ENVIRONMENTS else []
-    places += [point.value for point in _offered().get(name, ())]
-    if not places:
+    found = [ENVIRONMENTS[name]] if name in ENVIRONMENTS else []
+    found += [point.value for point in _offered().get(name, ())]
+    found += [place for one, place in places.places().items() if one == name]
+    if not found:
         raise unknown("environment", name, environment_names())
-    if len(places) > 1:
-        raise UserError(f"two environments are named {name}: {' and '.join(places)}; uninstall or rename one of them")
-    module, attribute = places[0].split(":")
+    if len(found) > 1:
+        raise UserError(f"two environments are named {name}: {' and '.join(found)}; uninstall or rename one of them")
+    return environment_at(found[0], f"the environment {name} ({found[0]})")
+
+
+@cache
+def environment_at(place: str, what: str) -> Environment:
+    """The environment at a place, which has a class or an instance.
+
+    Args:
+        place: A module and a name, or an absolute file and a name, see `places.py`.
+        what: How messages name it.
+
+    Raises:
+        UserError: It cannot be loaded, or is no environment.
+    """
     try:
-        made = getattr(import_module(module), attribute)()
-    except (ImportError, AttributeError, TypeError) as error:
-        raise UserError(f"the environment {name} ({places[0]}) cannot be loaded: {error}") from error
+        made = places.load(place)
+    except UserError as error:
+        if places.file_of(place):
+            raise
+        raise UserError(f"{what} cannot be loaded: {error}") from error
+    if isinstance(made, type) and issubclass(made, Environment):
+        try:
+            made = made()
+        except TypeError as error:
+            raise UserError(f"{what} cannot be made: {error}") from error
     if not isinstance(made, Environment):
-        raise UserError(
-            f"the environment {name} ({places[0]}) is no subclass of veritas_rl.envs.environment.Environment"
-        )
+        raise UserError(f"{what} is no environment: decorate its function, or derive its class from Environment")
     return made
 
 

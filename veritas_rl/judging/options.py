@@ -6,12 +6,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from veritas_rl.envs.registry import environment_named
 from veritas_rl.errors import UserError
 from veritas_rl.parallel import AUTO, PATIENCE
 
 if TYPE_CHECKING:
     from veritas_rl.players.cost import Prices, Purse
     from veritas_rl.players.loading import ReplySettings
+
+
+ENVIRONMENT = "the environment: a name, FILE.py:NAME, package.module:NAME, or a server's URL"
+"""What `--env` takes."""
+
+
+class EnvironmentOption(argparse.Action):
+    """An option that names an environment as `registry.environment_named` takes it; the value is the name."""
+
+    def __call__(
+        self, parser: object, namespace: argparse.Namespace, values: object, option_string: object = None
+    ) -> None:
+        setattr(namespace, self.dest, environment_named(str(values), Path.cwd()))
 
 
 class PlayersParser(argparse.ArgumentParser):
@@ -26,16 +40,22 @@ class PlayersParser(argparse.ArgumentParser):
         super().__init__(
             description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
         )
-        self.add_argument("--env", default=env, help=f"the environment; default: {env}")
+        add_environment(self, env)
 
     def format_help(self) -> str:
         # Imported late, because the registry of players imports pyspiel and scipy, which other commands do not need.
         from veritas_rl.players.registry import describe
 
         finder = argparse.ArgumentParser(add_help=False, exit_on_error=False, allow_abbrev=False)
-        finder.add_argument("--env", default=self.get_default("env"))
+        add_environment(finder, self.get_default("env"))
         env = finder.parse_known_args(sys.argv[1:])[0].env
         return f"{super().format_help()}\nplayers of {env}:\n{describe(env)}"
+
+
+def add_environment(parser: argparse.ArgumentParser, default: str | None = None) -> None:
+    """Add `--env`, which is required without a default."""
+    said = f"{ENVIRONMENT}; default: {default}" if default else ENVIRONMENT
+    parser.add_argument("--env", action=EnvironmentOption, default=default, required=default is None, help=said)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -69,12 +69,15 @@ def read_environment(typed: Sequence[str]) -> list[str]:
         typed: Hydra overrides.
 
     Returns:
-        The overrides, with folders relative to the caller's made absolute.
+        The overrides, with folders and files relative to the caller's made absolute.
+
+    Raises:
+        UserError: The file of an environment cannot be loaded.
     """
     caller = Path.cwd()
     set_variables(caller)
     os.chdir(conf.ROOT)
-    return with_reward_file(recipes.absolute(typed, caller), caller)
+    return conf.with_environment(with_reward_file(recipes.absolute(typed, caller), caller), caller)
 
 
 def set_variables(caller: Path) -> None:

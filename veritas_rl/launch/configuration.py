@@ -18,7 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from veritas_rl.composition import composed, quoted
 from veritas_rl.envs.mixture import open_tasks
-from veritas_rl.envs.registry import cases_by_environment, environment_names, get_environment
+from veritas_rl.envs.registry import cases_by_environment, environment_named, environment_names, get_environment
 from veritas_rl.envs.task import MODES, Task
 from veritas_rl.errors import UserError, unknown
 from veritas_rl.launch import keys, start
@@ -46,6 +46,10 @@ LOADED_BY_PATH = r"(\+*(?:data\.custom_cls|reward\.custom_reward_function)\.path
 
 MIXTURE = "environment=mixture"
 """The choice when the user names several environments."""
+OTHER = "environment=other"
+"""The choice for an environment without a group of its own."""
+ENV = "data.custom_cls.config.env"
+"""The key of an environment's name."""
 
 
 def group_of(override: str) -> str | None:
@@ -78,7 +82,48 @@ def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware
     machine = [override for override in hardware.overrides(kind) if group_of(override) not in of_recipe]
     if "environment" not in of_recipe and any(re.match(rf"\+*{ENVIRONMENTS}[.=]", item) for item in own):
         machine.append(MIXTURE)
+    machine += defaults_of_others(named, kind)
     return last_choices([*machine, *(recipe.overrides() if recipe else []), *named])
+
+
+def defaults_of_others(named: Sequence[str], kind: str) -> list[str]:
+    """The defaults of an environment without a group of its own, as the groups of the others set them.
+
+    Args:
+        named: The overrides of environment variables and command line.
+        kind: The choice of the group start.
+    """
+    if OTHER not in named:
+        return []
+    name = next((item.removeprefix(f"{ENV}=").strip("'\"") for item in named if item.startswith(f"{ENV}=")), "")
+    environment = get_environment(name)
+    values = {"seed": "${veritas_rl.seed}", "num_tasks_per_case": "131072"}
+    values |= {"prompt": "brief"} if kind == start.MADE else {}
+    node = f"++data.custom_cls.config.defaults.{environment.name}"
+    return [f"{node}.{key}={value}" for key, value in values.items() if key in environment.settings]
+
+
+def with_environment(typed: Sequence[str], caller: Path) -> list[str]:
+    """The overrides, with an environment that no group names, such as a file, chosen by its name.
+
+    Args:
+        typed: Hydra overrides.
+        caller: The folder to which a file is relative.
+
+    Raises:
+        UserError: The environment cannot be loaded.
+    """
+    made: list[str] = []
+    for override in typed:
+        group, _, choice = override.partition("=")
+        choice = choice.strip("'\"")
+        if group == "environment" and not (CONFIG_DIR / f"environment/{choice}.yaml").is_file():
+            name = environment_named(choice, caller)
+            if ":" in name or name in environment_names():
+                made += [OTHER, f"{ENV}={quoted(name)}"]
+                continue
+        made.append(override)
+    return made
 
 
 def hardware_and_start(
@@ -132,12 +177,10 @@ def check_choices(overrides: Sequence[str]) -> None:
             override.partition("=")[2].strip("'\""),
             {path.stem for path in (CONFIG_DIR / group).glob("*.yaml")},
         )
-        if group == "environment" and choice not in known and choice in environment_names():
-            raise UserError(f"environment={choice} is of another package: type data.custom_cls.config.env={choice}")
         if choice not in known:
             if group == "hardware" and (suited := suited_to(choice)):
                 raise UserError(f"{override} has no settings of its own: type {suited}")
-            raise unknown(group, choice, known)
+            raise unknown(group, choice, {*known, *environment_names()} if group == "environment" else known)
 
 
 def check_adapter_is_trained(named: Sequence[str], environment: Mapping[str, str]) -> None:

@@ -11,7 +11,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
@@ -36,6 +36,7 @@ from veritas_rl.checkpoints.layout import (
     whole_checkpoints,
 )
 from veritas_rl.composition import quoted
+from veritas_rl.envs import places
 from veritas_rl.errors import UserError
 from veritas_rl.paths import in_checkout, outputs_folder
 
@@ -60,6 +61,7 @@ class Record:
         wandb_run_id: The id under which Weights & Biases resumes the run.
         finished: Whether the run is complete.
         number: The record with the largest number was written last, also if a clock was set back. 0 if not recorded.
+        environments: The digests of the files of environments with which the run began, by the environment's name.
     """
 
     command: tuple[str, ...]
@@ -67,6 +69,12 @@ class Record:
     wandb_run_id: str
     finished: bool = False
     number: int = 0
+    environments: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def changed_environments(self) -> list[str]:
+        """The environments whose files have changed since the run began."""
+        now = places.digests(places.places())
+        return [name for name, digest in self.environments.items() if name in now and now[name] != digest]
 
     def write(self, checkpoints: Path) -> None:
         """Store the record beside the run's checkpoints, with a new number."""
@@ -110,7 +118,8 @@ def record_of(
     """
     if before is not None and start is not None and start.parent.resolve() == checkpoints.resolve():
         return dataclasses.replace(before, command=command, finished=False)
-    return Record(command, str(outputs_folder(now)), wandb_run_id=name)
+    files = places.digests(places.places())
+    return Record(command, str(outputs_folder(now)), wandb_run_id=name, environments=files)
 
 
 def interrupted(experiments: Path, command: Sequence[str]) -> Path | None:

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from veritas_rl.checkpoints.layout import EXPERIMENTS, STOP, read_info, step_of, whole_checkpoints
 from veritas_rl.composition import quoted
+from veritas_rl.envs import places
 from veritas_rl.envs.custom_reward import CustomReward
 from veritas_rl.envs.environment import Environment, context_of
 from veritas_rl.envs.mixture import Part, Shuffled, parts_of
@@ -77,6 +78,8 @@ class RlRun(Run):
 
     def command(self) -> list[str]:
         variables = ",".join(f"{name}:{quoted(value)}" for name, value in self._of_workers())
+        files = [file for place in places.places().values() if (file := places.file_of(place))]
+        modules = f"++ray_kwargs.ray_init.runtime_env.py_modules=[{','.join(quoted(str(file)) for file in files)}]"
         return [
             *(sys.executable, "-m", "verl.trainer.main_ppo"),
             f"--config-path={conf.CONFIG_DIR}",
@@ -84,6 +87,8 @@ class RlRun(Run):
             *self.overrides,
             # On several nodes, Ray's daemons were started earlier with another environment.
             f"++ray_kwargs.ray_init.runtime_env.env_vars={{{variables}}}",
+            # Another node does not have the files of the command line.
+            *([modules] if files and self.configuration.trainer.nnodes > 1 else []),
         ]
 
     def _of_workers(self) -> Iterator[tuple[str, str]]:
@@ -91,6 +96,8 @@ class RlRun(Run):
         for variable in VARIABLES:
             if variable.workers and (value := os.environ.get(variable.name)):
                 yield variable.name, value
+        if named := os.environ.get(places.VARIABLE):
+            yield places.VARIABLE, named
 
     def started_command(self) -> list[str]:
         """The command; on a CPU, with Ray workers from the fork server."""
@@ -126,6 +133,8 @@ class RlRun(Run):
             print(note, flush=True)
         for note in self._reward_notes():
             print(note, flush=True)
+        for name in self.record.changed_environments() if self.start else ():
+            print(f"note: the file of the environment {name} has changed since this run began", flush=True)
         forecast = self.forecast()
         preflight.check_memory(self.configuration, forecast, self.hardware, self.model)
         preflight.check_disk(self.configuration, forecast)

@@ -213,7 +213,7 @@ def test_hostile_replies_hold_no_legal_answer() -> None:
     ("values", "message"),
     [
         ({"name": "openspeil"}, "did you mean openspiel"),
-        ({"name": "broken:Nothing"}, "no environment 'broken:Nothing'"),
+        ({"name": "broken:Nothing"}, "broken has no environment 'Nothing'"),
         ({"name": "broken:Unchecked"}, "no environment"),
         ({"name": "openspiel", "cases": ["hxe"]}, "did you mean hex"),
         ({"name": "openspiel", "prompt": "short"}, "brief"),

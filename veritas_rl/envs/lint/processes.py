@@ -12,15 +12,14 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib import import_module
 from typing import IO, Any
 
 from veritas_rl.envs.base import Reply, Score, Turn
 from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.lint.findings import named
-from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.places import is_place
+from veritas_rl.envs.registry import environment_at, get_environment
 from veritas_rl.envs.task import Task
-from veritas_rl.errors import UserError
 from veritas_rl.seeding import digest, generator
 
 HASH_SEEDS = ("1", "20")
@@ -77,16 +76,7 @@ def open_environment(name: str) -> Environment:
     Raises:
         UserError: There is no such environment.
     """
-    if ":" not in name:
-        return get_environment(name)
-    module, _, attribute = name.partition(":")
-    try:
-        made = getattr(import_module(module), attribute)()
-    except (ImportError, AttributeError, TypeError) as error:
-        raise UserError(f"no environment {name!r}: {error}; give a registered name or module:Class") from None
-    if not isinstance(made, Environment):
-        raise UserError(f"{name!r} is no environment; give a registered name or module:Class")
-    return made
+    return environment_at(name, name) if is_place(name) else get_environment(name)
 
 
 def random_game(environment: Environment, task: Task, limit: int) -> tuple[list[list[Turn]], dict[int, Score]]:
