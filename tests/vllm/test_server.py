@@ -167,8 +167,11 @@ def test_a_server_is_played_against_as_the_model_in_its_folder(
         said.append([turn.reply for turn in game.turns])
     # The model has random weights, so its reply and its two retries are mistakes.
     assert len(said[0]) == 4
-    assert any(said[0][1:])  # one of them may be empty
-    assert said[0] == said[1]
+    # A random model writes bytes that are no text. vLLM leaves out an unfinished character at the end of a reply, so
+    # that the prompt of the next retry is another one.
+    first = [[reply.rstrip("\ufffd") for reply in replies[1:3]] for replies in said]
+    assert any(first[0])
+    assert first[0] == first[1]
 
 
 @pytest.mark.long
