@@ -31,6 +31,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.fixture
+def own_environments(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Begin without environments of a command line, and forget those of the test, in mine.py, quiz.py or riddles.py."""
+    from veritas_rl.envs import places
+    from veritas_rl.envs.registry import get_environment
+
+    monkeypatch.setenv(places.VARIABLE, "")
+    yield
+    for name in ("mine", "quiz", "riddles"):
+        sys.modules.pop(name, None)
+    places.module_of_file.cache_clear()
+    get_environment.cache_clear()
+
+
 @pytest.fixture(autouse=True)
 def platform_of_gpu_tests(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let processes that a test marked `gpu` starts detect their platform, as in normal use."""

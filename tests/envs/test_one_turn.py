@@ -3,16 +3,17 @@
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from veritas_rl.envs import own_code, places
+from veritas_rl.envs import own_code
 from veritas_rl.envs.base import Reason, Reply, play, shape
 from veritas_rl.envs.one_turn import OneTurn
-from veritas_rl.envs.registry import environment_at, environment_named, get_environment, make_task
+from veritas_rl.envs.registry import environment_named, get_environment, make_task
 from veritas_rl.errors import UserError
+
+pytestmark = pytest.mark.usefixtures("own_environments")
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = "from veritas_rl.envs.one_turn import Question, environment\n"
@@ -25,16 +26,6 @@ def sums(case, random):
     return Question(f"{first} + {second} = ?", str(first + second))
 """
 )
-
-
-@pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Forget the environments of a test."""
-    monkeypatch.setenv(places.VARIABLE, "")
-    yield
-    sys.modules.pop("mine", None)
-    for kept in (places.module_of_file, environment_at, get_environment):
-        kept.cache_clear()
 
 
 def written(folder: Path, text: str, name: str = "mine.py") -> Path:

@@ -4,14 +4,14 @@ import importlib.util
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from veritas_rl.envs import places, registry
+from veritas_rl.envs import registry
 from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.envs.registry import get_environment, make_task
 from veritas_rl.errors import UserError, exit_on_user_error
@@ -30,12 +30,9 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(autouse=True)
-def quiz(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def quiz(own_environments: None) -> None:
     """Make the quiz available by its name, as a command line with its file does."""
-    monkeypatch.setenv(places.VARIABLE, "")
     registry.environment_named("quiz.py:quiz", ROOT / "tests/quiz")
-    yield
-    registry.get_environment.cache_clear()
 
 
 @pytest.fixture

@@ -4,32 +4,21 @@ import dataclasses
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from veritas_rl.envs import places
-from veritas_rl.envs.registry import environment_at, get_environment
 from veritas_rl.errors import UserError
 from veritas_rl.launch import configuration as conf
 from veritas_rl.launch import resume, rl
 from veritas_rl.launch.hardware import Hardware
 
+pytestmark = pytest.mark.usefixtures("own_environments")
+
 ROOT = Path(__file__).resolve().parents[2]
 CPU = Hardware(2, 0, 0)
-
-
-@pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Forget the environments of a test."""
-    monkeypatch.setenv(places.VARIABLE, "")
-    yield
-    for name in ("quiz", "riddles"):
-        sys.modules.pop(name, None)
-    for kept in (places.module_of_file, environment_at, get_environment):
-        kept.cache_clear()
 
 
 def test_a_file_is_trained_on_by_its_name_and_is_sent_to_all_workers(tmp_path: Path) -> None:
@@ -42,7 +31,7 @@ def test_a_file_is_trained_on_by_its_name_and_is_sent_to_all_workers(tmp_path: P
     command = " ".join(run.command())
     assert f"{places.VARIABLE}:" in command
     assert f"py_modules=['{tmp_path}/quiz.py']" in command.replace('"', "'")
-    assert run.record.environments == places.digests(places.places())
+    assert run.record.environments == places.digests()
     assert run.record.changed_environments() == []
     (tmp_path / "quiz.py").write_text("changed")
     assert run.record.changed_environments() == ["quiz"]

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, TypeVar
 
 from veritas_rl.errors import UserError
@@ -24,15 +24,16 @@ class Late(BaseException):
     """The time of a user's function is over. A function that catches every `Exception` does not catch this one."""
 
 
-def code_of(function: Callable[..., Any]) -> CodeType | None:
-    """The code of a function of Python; None for others, such as `float`."""
-    return getattr(function, "__code__", None)
+def file_of(function: Callable[..., Any]) -> str:
+    """The file of a function of Python; "" for others, such as `float`."""
+    code = getattr(function, "__code__", None)
+    return code.co_filename if code else ""
 
 
 def first_line(function: Callable[..., Any]) -> str:
     """The file and the line where a function begins, as `quiz.py:12`."""
-    code = code_of(function)
-    return f"{Path(code.co_filename).name}:{code.co_firstlineno}" if code else str(function)
+    file = file_of(function)
+    return f"{Path(file).name}:{function.__code__.co_firstlineno}" if file else str(function)
 
 
 def calls(near: Callable[..., Any], function: Callable[..., T], *arguments: Any) -> T:
@@ -51,8 +52,7 @@ def calls(near: Callable[..., Any], function: Callable[..., T], *arguments: Any)
     except UserError:
         raise
     except Exception as error:
-        code = code_of(near)
-        raise UserError(fault(error, code.co_filename if code else "", first_line(near))) from error
+        raise UserError(fault(error, file_of(near), first_line(near))) from error
 
 
 def fault(error: BaseException, file: str, otherwise: str) -> str:
@@ -63,17 +63,19 @@ def fault(error: BaseException, file: str, otherwise: str) -> str:
         file: The file.
         otherwise: The place if the error was raised elsewhere.
     """
+    return f"{_where(error, file, otherwise)}: {type(error).__name__}: {error}".rstrip(": ")
+
+
+def _where(error: BaseException, file: str, otherwise: str) -> str:
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     if isinstance(error, SyntaxError) and error.filename == file:
         lines.append(error.lineno)
-    place = f"{Path(file).name}:{lines[-1]}" if lines else otherwise
-    return f"{place}: {type(error).__name__}: {error}".rstrip(": ")
+    return f"{Path(file).name}:{lines[-1]}" if lines else otherwise
 
 
 def watched(near: Callable[..., Any], run: Callable[[], T]) -> T:
     """Run functions of a user's file under `guarded`, with the file of `near`."""
-    code = code_of(near)
-    return guarded(code.co_filename if code else "", first_line(near), run)
+    return guarded(file_of(near), first_line(near), run)
 
 
 def guarded(file: str, place: str, run: Callable[[], T]) -> T:
@@ -95,9 +97,7 @@ def guarded(file: str, place: str, run: Callable[[], T]) -> T:
     except UserError as error:
         wrong = error  # global state may be the cause
     except Late as late:
-        lines = [frame.lineno for frame in traceback.extract_tb(late.__traceback__) if frame.filename == file]
-        where = f"{Path(file).name}:{lines[-1]}" if lines else place
-        raise UserError(f"{where}: it runs longer than {SECONDS} s") from None
+        raise UserError(f"{_where(late, file, place)}: it runs longer than {SECONDS} s") from None
     if said.line:
         raise UserError(f"{Path(file).name}:{said.line}: it prints {said.text[:40]!r}; an environment prints nothing")
     after = _state()

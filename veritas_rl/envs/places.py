@@ -9,7 +9,6 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
@@ -65,10 +64,14 @@ def file_of(place: str) -> Path | None:
     return file if file.suffix == ".py" else None
 
 
-def digests(named: Mapping[str, str]) -> dict[str, str]:
-    """A digest of the file of each place, by the environment's name."""
-    files = {name: file for name, place in named.items() if (file := file_of(place))}
-    return {name: hashlib.sha256(file.read_bytes()).hexdigest()[:16] for name, file in files.items()}
+def files() -> dict[str, Path]:
+    """The files of this process's command line, by the environment's name."""
+    return {name: file for name, place in places().items() if (file := file_of(place))}
+
+
+def digests() -> dict[str, str]:
+    """A digest of each of `files`, by the environment's name."""
+    return {name: hashlib.sha256(file.read_bytes()).hexdigest()[:16] for name, file in files().items()}
 
 
 def load(place: str) -> object:

@@ -93,7 +93,6 @@ def get_environment(name: str) -> Environment:
     return environment_at(found[0], f"the environment {name} ({found[0]})")
 
 
-@cache
 def environment_at(place: str, what: str) -> Environment:
     """The environment at a place, which has a class or an instance.
 
@@ -112,12 +111,17 @@ def environment_at(place: str, what: str) -> Environment:
         raise UserError(f"{what} cannot be loaded: {error}") from error
     if isinstance(made, type) and issubclass(made, Environment):
         try:
-            made = made()
+            made = _instance(made)
         except TypeError as error:
             raise UserError(f"{what} cannot be made: {error}") from error
     if not isinstance(made, Environment):
         raise UserError(f"{what} is no environment: decorate its function, or derive its class from Environment")
     return made
+
+
+@cache
+def _instance(kind: type[Environment]) -> Environment:
+    return kind()
 
 
 def task_from_dict(values: Mapping[str, Any]) -> Task:

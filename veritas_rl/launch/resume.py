@@ -73,7 +73,7 @@ class Record:
 
     def changed_environments(self) -> list[str]:
         """The environments whose files have changed since the run began."""
-        now = places.digests(places.places())
+        now = places.digests()
         return [name for name, digest in self.environments.items() if name in now and now[name] != digest]
 
     def write(self, checkpoints: Path) -> None:
@@ -118,7 +118,7 @@ def record_of(
     """
     if before is not None and start is not None and start.parent.resolve() == checkpoints.resolve():
         return dataclasses.replace(before, command=command, finished=False)
-    files = places.digests(places.places())
+    files = places.digests()
     return Record(command, str(outputs_folder(now)), wandb_run_id=name, environments=files)
 
 

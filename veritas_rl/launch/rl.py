@@ -78,7 +78,7 @@ class RlRun(Run):
 
     def command(self) -> list[str]:
         variables = ",".join(f"{name}:{quoted(value)}" for name, value in self._of_workers())
-        files = [file for place in places.places().values() if (file := places.file_of(place))]
+        files = places.files().values()
         modules = f"++ray_kwargs.ray_init.runtime_env.py_modules=[{','.join(quoted(str(file)) for file in files)}]"
         return [
             *(sys.executable, "-m", "verl.trainer.main_ppo"),
