@@ -3,6 +3,7 @@
 import random
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -133,9 +134,30 @@ def test_spellings_of_one_answer_are_equal(tmp_path: Path) -> None:
     text = SUMS.replace('form=r"-?[0-9]+"', 'form=r"[0-9.]+", canonical=float')
     environment = opened(tmp_path, text)
     task = make_task("sums", "small", 1)
-    session = environment.start(task)
-    session.step({0: Reply(f"\\boxed{{{environment.question(task).truth}.0}}")})
-    assert session.scores()[0].success
+    truth = environment.question(task).truth
+    for answer, reason in ((f"{truth}.0", Reason.CORRECT), ("1.2.3", Reason.ILLEGAL)):
+        session = environment.start(task)
+        session.step({0: Reply(f"\\boxed{{{answer}}}")})
+        assert session.scores()[0].reason == reason
+
+
+@pytest.mark.parametrize(("word", "said"), [("teacher", "it gave None"), ("demonstration", "it gave 7")])
+def test_a_teacher_and_a_demonstration_give_text(word: str, said: str, tmp_path: Path) -> None:
+    given = "None" if word == "teacher" else "7"
+    environment = opened(tmp_path, SUMS.replace("form=", f"{word}=lambda question: {given}, form="))
+    task = make_task("sums", "small", 1)
+    with pytest.raises(UserError, match=f"mine.py:3: {said} and no text"):
+        play([environment.start(task)], environment.players[0].make("teacher", 0))
+
+
+def test_threads_look_in_turns_and_the_output_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written(tmp_path, SUMS)
+    environment = get_environment(environment_named("mine.py:sums", tmp_path))
+    config = environment.read_config({})
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: len(environment.catalogue(config, "train")), range(32)))
+    print("still here")
+    assert capsys.readouterr().out == "still here\n"
 
 
 FORGOTTEN = {
@@ -156,6 +178,18 @@ FORGOTTEN = {
         SUMS.replace("form=", "score=lambda question, answer: 0.5, form="),
         "the truth '[0-9]+' of small is paid 0.5 and not 1",
     ),
+    "no score": (SUMS.replace("form=", "score=lambda question, answer: None, form="), "mine.py:3: score gave None for"),
+    "a canonical form that fails": (
+        SUMS.replace("form=", "canonical=lambda answer: int('one'), form="),
+        "mine.py:3: ValueError: invalid literal",
+    ),
+    "an end in a question": (
+        SUMS.replace("    return", "    raise SystemExit(3)\n    return"),
+        "mine.py:6: SystemExit",
+    ),
+    "cases that are no text": (SUMS.replace('("small", "large")', "(1, 2)"), "cases= is a sequence of names"),
+    "a case twice": (SUMS.replace('"large"', '"small"'), "cases= is a sequence of names"),
+    "negative levels": (SUMS.replace("form=", "levels=-1, form="), "levels= is the number of levels, not -1"),
     "a score above 1": (SUMS.replace("form=", "score=lambda question, answer: 2, form="), "score gave 2 for"),
     "one question": (
         SUMS.replace('f"{first} + {second} = ?"', '"1 + 1 = ?"').replace("first + second", "2"),

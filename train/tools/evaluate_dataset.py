@@ -16,6 +16,7 @@ from rich.console import Console
 
 from veritas_rl.datasets import scoring, scoring_report
 from veritas_rl.errors import exit_on_user_error
+from veritas_rl.judging.options import EnvironmentOption
 
 
 def main() -> None:
@@ -25,6 +26,8 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, required=True, help="a .parquet or .jsonl file of a data set")
     parser.add_argument("--answers", type=Path, required=True, help="a JSONL file with task_id and answer in each line")
+    env = "the data's environment, if no package of it is installed: FILE.py:NAME or package.module:NAME"
+    parser.add_argument("--env", action=EnvironmentOption, help=env)
     parser.add_argument("--json", action="store_true", help="print all results as JSON instead of a table")
     given = parser.parse_args()
     data = scoring.read_data(given.data)

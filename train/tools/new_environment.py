@@ -10,12 +10,15 @@ docs/environments.md says what a question needs.
 """
 
 import argparse
+import keyword
 import re
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from veritas_rl.envs.registry import ENVIRONMENTS
 from veritas_rl.errors import UserError, exit_on_user_error
+from veritas_rl.paths import ROOT
 
 MODULE = '''"""Sums and differences of numbers below 50."""
 
@@ -70,14 +73,19 @@ def main() -> None:
     given = parser.parse_args()
     if not re.fullmatch(r"[a-z][a-z0-9_]*", given.name):
         raise UserError(f"{given.name!r} is no name of a module: use small letters, digits and _")
-    if given.name in ENVIRONMENTS:
+    if given.name in ENVIRONMENTS or (ROOT / f"train/verl/config/environment/{given.name}.yaml").is_file():
         raise UserError(f"{given.name} is an environment of this repository: choose another name")
+    if keyword.iskeyword(given.name) or find_spec(given.name):
+        raise UserError(f"{given.name} is a word or a module of Python: choose another name")
     folder = given.output / given.name
     if folder.exists():
         raise UserError(f"{folder} exists already: choose another name, or another folder with --output")
-    folder.mkdir(parents=True)
-    for file, text in files_of(given.name).items():
-        (folder / file).write_text(text, encoding="utf-8")
+    try:
+        folder.mkdir(parents=True)
+        for file, text in files_of(given.name).items():
+            (folder / file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{folder} cannot be written: {error.strerror}") from error
     print(f"wrote {folder}; try: python train/tools/lint_env.py --env {folder / given.name}.py:{given.name}")
 
 

@@ -51,6 +51,8 @@ def main() -> None:
     from veritas_rl.viewing.play.table import Table
 
     environment = get_environment(given.env)
+    if "mode" not in environment.settings:
+        raise UserError(f"{given.env} asks single questions and has no games to play; evaluate.py judges a model on it")
     cases = environment.read_config({environment.cases_key: given.game, "mode": "episode"}).cases
     games = {case.partition("(")[0] for case in cases}
     if len(games) != 1:

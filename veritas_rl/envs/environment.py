@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from veritas_rl.envs.audit import Audit
 from veritas_rl.envs.base import Player, Session, Turn
+from veritas_rl.envs.places import as_typed
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError, unknown
 
@@ -262,7 +263,7 @@ class Environment(ABC):
         trainer = "bash train/scripts/openspiel-ppo-trainer.sh"
         return (
             "a longer run, on the same machine or on one with GPUs",
-            f"{trainer} data.custom_cls.config.env={self.name} trainer.total_training_steps=200",
+            f"{trainer} environment={shlex.quote(as_typed(self.name))} trainer.total_training_steps=200",
         )
 
     def trials(self, task: Task, model: str) -> Sequence[tuple[str, str]]:
@@ -272,7 +273,8 @@ class Environment(ABC):
             task: A trained task.
             model: The model's folder.
         """
-        options = f"--checkpoint {shlex.quote(model)} --env {self.name} --games {shlex.quote(task.case)}"
+        options = f"--checkpoint {shlex.quote(model)} --env {shlex.quote(as_typed(self.name))}"
+        options += f" --games {shlex.quote(task.case)}"
         return [("judge the trained model", f"python train/tools/evaluate.py {options} {asked_as(task)}")]
 
     def small_model_warnings(self, cases: Collection[str]) -> Sequence[str]:

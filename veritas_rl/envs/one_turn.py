@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from numbers import Real
 from random import Random
 from typing import Any, ClassVar
 
@@ -22,7 +23,7 @@ from veritas_rl.envs.answers import boxed
 from veritas_rl.envs.audit import Audit
 from veritas_rl.envs.base import Reason, Reply, Score, Session, Turn
 from veritas_rl.envs.environment import Environment, PlayerKind
-from veritas_rl.envs.own_code import calls, first_line, watched
+from veritas_rl.envs.own_code import calls, fault, file_of, first_line, watched
 from veritas_rl.envs.single import SingleAnswerAudit, SingleAnswerConfig, SingleAnswerSession
 from veritas_rl.envs.task import Manner, Pay, Task
 from veritas_rl.errors import UserError
@@ -107,16 +108,19 @@ def environment(
             raise UserError(f"{place}: form={form!r} is no regular expression: {error}") from error
         if not re.fullmatch(r"[A-Za-z][\w-]*", name, re.ASCII):
             raise UserError(f"{place}: a name begins with a letter and has letters, digits, - and _, not {name!r}")
-        if isinstance(cases, str) or not cases:
+        named = () if isinstance(cases, str) else tuple(cases)
+        if not named or not all(isinstance(case, str) and case for case in named) or len(set(named)) < len(named):
             raise UserError(f"{place}: cases= is a sequence of names, such as cases=('sums',), not {cases!r}")
-        known = tuple(f"{case}_level_{level}" for level in range(1, levels + 1) for case in cases) or tuple(cases)
+        if not isinstance(levels, int) or levels < 0:
+            raise UserError(f"{place}: levels= is the number of levels, not {levels!r}")
+        known = tuple(f"{case}_level_{level}" for level in range(1, levels + 1) for case in named) or named
         words = Words(form, levels, score, canonical, split_by, demonstration, teacher)
         members: dict[str, Any] = {
             "__doc__": make.__doc__,
             "name": name,
             "config_type": type("Config", (SingleAnswerConfig,), {"known_cases": lambda config: known}),
             "stages": tuple(
-                {"name": f"level {level}", "cases": list(known[: level * len(cases)])} for level in range(1, levels + 1)
+                {"name": f"level {level}", "cases": list(known[: level * len(named)])} for level in range(1, levels + 1)
             ),
         }
         if teacher:
@@ -167,7 +171,7 @@ class OneTurn(Environment):
             asked += "\n\nWrite only the answer in a box, as \\boxed{ANSWER}. Several boxes must hold the same answer."
         solution = f"\\boxed{{{question.truth}}}"
         if self._words.demonstration and task.manner.prompt != "brief":
-            solution = f"{calls(self._make, self._words.demonstration, question)}\n\n{solution}"
+            solution = f"{_said(self._words.demonstration, question)}\n\n{solution}"
         shown = ({"role": "user", "content": asked},)
         turn = Turn(0, shown, (), dice=(task.chance_seed, 0, 0), solution=solution, view=question)
         return SingleAnswerSession(task, turn, partial(self.judge, question))
@@ -192,6 +196,8 @@ class OneTurn(Environment):
         if not re.fullmatch(self._words.form, said):
             return Score(0.0, False, Reason.ILLEGAL)
         value = self._value(question, said)
+        if value is None:
+            return Score(0.0, False, Reason.ILLEGAL)
         details = {"answer": said, "value_source": "exact"}
         return Score(value, value == 1, Reason.CORRECT if value == 1 else Reason.WRONG, details)
 
@@ -215,13 +221,19 @@ class OneTurn(Environment):
             if len(set(some)) < len(some) / 2
         ]
 
-    def _value(self, question: Question, answer: str) -> float:
+    def _value(self, question: Question, answer: str) -> float | None:
+        """The value of an answer; None if it matches the form and is no answer, such as 1.2.3 for `float`."""
         words = self._words
         if words.score is None:
-            same = calls(self._make, words.canonical, answer) == calls(self._make, words.canonical, question.truth)
-            return float(same)
+            truth = calls(self._make, words.canonical, question.truth)
+            try:
+                return float(words.canonical(answer) == truth)
+            except (ValueError, ArithmeticError):
+                return None
+            except Exception as error:
+                raise UserError(fault(error, file_of(self._make), first_line(self._make))) from error
         value = calls(self._make, words.score, question, answer)
-        if isinstance(value, str) or not 0 <= value <= 1:
+        if not isinstance(value, Real) or not 0 <= value <= 1:
             raise UserError(f"{first_line(words.score)}: score gave {value!r} for {answer!r}; it gives 0 to 1")
         return float(value)
 
@@ -266,15 +278,15 @@ class OneTurn(Environment):
                 raise UserError(
                     f"{place}: equal generators made different questions of {case}: draw only from the argument random"
                 )
+            said, wrong = self.judge(question, Reply(f"\\boxed{{{question.truth}}}")), ""
             if not re.fullmatch(self._words.form, question.truth):
-                raise UserError(
-                    f"{place}: the truth {question.truth!r} of {case} does not match form={self._words.form!r}"
-                )
-            if (value := self._value(question, question.truth)) != 1:
-                raise UserError(f"{place}: the truth {question.truth!r} of {case} is paid {value:g} and not 1")
-            said = self.judge(question, Reply(f"\\boxed{{{question.truth}}}"))
-            if not said.success:
-                raise UserError(f"{place}: the truth {question.truth!r} of {case} cannot be read from a box")
+                wrong = f"does not match form={self._words.form!r}"
+            elif said.reason not in (Reason.CORRECT, Reason.WRONG):
+                wrong = "cannot be read from a box"
+            elif said.value != 1:
+                wrong = f"is paid {said.value:g} and not 1"
+            if wrong:
+                raise UserError(f"{place}: the truth {question.truth!r} of {case} {wrong}")
             texts.add(question.text)
         if len(texts) == 1:
             raise UserError(f"{place}: {LOOKED_AT} questions of {case} are all the same: draw from the argument random")
@@ -287,7 +299,15 @@ class _Teacher:
     reply: Callable[[Question], str]
 
     def act(self, turns: Sequence[Turn]) -> Sequence[Reply]:
-        return [Reply(calls(self.reply, self.reply, turn.view)) for turn in turns]
+        return [Reply(_said(self.reply, turn.view)) for turn in turns]
+
+
+def _said(function: Callable[[Question], str], question: Question) -> str:
+    """The text that an author's function gives for a question."""
+    text = calls(function, function, question)
+    if not isinstance(text, str):
+        raise UserError(f"{first_line(function)}: it gave {text!r} and no text")
+    return text
 
 
 def _kind_of(reply: Callable[[Question], str]) -> PlayerKind:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 from veritas_rl.errors import UserError
 
@@ -18,6 +18,7 @@ SECONDS = 30
 """The most seconds of an import, and of the look at the questions of a case."""
 
 T = TypeVar("T")
+_TURN = threading.RLock()
 
 
 class Late(BaseException):
@@ -51,7 +52,7 @@ def calls(near: Callable[..., Any], function: Callable[..., T], *arguments: Any)
         return function(*arguments)
     except UserError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(fault(error, file_of(near), first_line(near))) from error
 
 
@@ -89,7 +90,13 @@ def guarded(file: str, place: str, run: Callable[[], T]) -> T:
     Raises:
         UserError: The code does one of these; the message has the line.
     """
-    said = _Printed(file)
+    # Output and generators belong to the whole process, so that two threads take turns.
+    with _TURN:
+        return _guarded(file, place, run)
+
+
+def _guarded(file: str, place: str, run: Callable[[], T]) -> T:
+    said = _Printed(file, sys.stdout)
     before, made, wrong = _state(), list[T](), None
     try:
         with _limited(), redirect_stdout(said):
@@ -132,18 +139,20 @@ def _limited() -> Iterator[None]:
 
 
 class _Printed(io.StringIO):
-    """An output that keeps what is printed, and the line of a file that printed first."""
+    """An output that keeps what a file prints, and the line that printed first. Others print to `output`."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, output: TextIO) -> None:
         super().__init__()
-        self._file = file
+        self._file, self._output = file, output
         self.line, self.text = 0, ""
 
     def write(self, text: str) -> int:
         frame: FrameType | None = sys._getframe()
         while frame is not None and frame.f_code.co_filename != self._file:
             frame = frame.f_back
-        if frame is not None and not self.line:
+        if frame is None:
+            return self._output.write(text)
+        if not self.line:
             self.line, self.text = frame.f_lineno, text
         return len(text)
 
@@ -175,7 +184,7 @@ def _line_of_change(file: str, name: str, run: Callable[[], object]) -> int:
     former = sys.gettrace()
     sys.settrace(trace)
     try:
-        with redirect_stdout(io.StringIO()), suppress(UserError):
+        with _limited(), redirect_stdout(io.StringIO()), suppress(UserError, Late):
             run()
     finally:
         sys.settrace(former)

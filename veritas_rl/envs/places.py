@@ -9,6 +9,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
@@ -23,13 +24,18 @@ VARIABLE = "VERITAS_RL_ENVIRONMENTS"
 
 
 def is_place(text: str) -> bool:
-    """Whether a text names a place and no environment of the registry."""
-    return ":" in text or text.endswith(".py")
+    """Whether a text names a place, and no environment of the registry or address of a server."""
+    return "://" not in text and (":" in text or text.endswith(".py"))
 
 
 def places() -> dict[str, str]:
     """The places of this process's command line, by the environment's name."""
     return json.loads(os.environ.get(VARIABLE) or "{}")
+
+
+def as_typed(name: str) -> str:
+    """How a command line names an environment: by its place if it has one, else by its name."""
+    return places().get(name, name)
 
 
 def add_place(name: str, place: str) -> None:
@@ -62,6 +68,18 @@ def file_of(place: str) -> Path | None:
     """The file of a place; None for a module or an address."""
     file = Path(place.rpartition(":")[0])
     return file if file.suffix == ".py" else None
+
+
+def is_installed(place: str, points: Iterable[str]) -> bool:
+    """Whether a file's place is also that of an installed package.
+
+    Args:
+        place: An absolute place.
+        points: The entry points, `package.module:NAME`, of the packages.
+    """
+    file, _, name = place.rpartition(":")
+    modules = (module for module, _, other in (point.partition(":") for point in points) if other == name)
+    return any(_is_copy(_origin(module), Path(file)) for module in modules)
 
 
 def files() -> dict[str, Path]:
@@ -99,6 +117,22 @@ def _of_module(module: str, place: str) -> ModuleType:
         raise UserError(f"{type(error).__name__}: {error}; a file is named FILE.py:NAME") from error
 
 
+def _origin(module: str) -> str | None:
+    """The file of a module; None if there is no such module, or only a folder of its name."""
+    if loaded := sys.modules.get(module):
+        return getattr(loaded, "__file__", None)
+    try:
+        return getattr(find_spec(module), "origin", None)
+    except ImportError:  # of its package
+        return None
+
+
+def _is_copy(origin: str | None, file: Path) -> bool:
+    """Whether a module's file is this file, or has the same text."""
+    other = Path(origin or "")
+    return other.is_file() and file.is_file() and other.read_bytes() == file.read_bytes()
+
+
 @cache
 def module_of_file(path: str) -> ModuleType:
     """The module of a file, loaded once. It stands in `sys.modules`, as if its folder were searched.
@@ -109,10 +143,15 @@ def module_of_file(path: str) -> ModuleType:
     file = Path(path)
     if not file.stem.isidentifier():
         raise UserError(f"{file.name} cannot be loaded: name the file as a module, with letters, digits and _")
-    other = sys.modules.get(file.stem) or find_spec(file.stem)
-    origin = getattr(other, "__file__", None) or getattr(other, "origin", None)
-    if origin not in (None, path):  # a folder of this name has no origin
-        raise UserError(f"{file.name} has the name of another module ({origin}): rename the file")
+    origin = _origin(file.stem)
+    # Ray's copy of the file on each node and that of an installed package are found first, as everywhere in Python.
+    if origin and not _is_copy(origin, file):
+        raise UserError(
+            f"{file.name} has the name of another module ({origin}): rename the file, or uninstall that one"
+        )
+    if file.stem in sys.modules and origin:
+        return sys.modules[file.stem]
+    path = origin or path
 
     def run() -> ModuleType:
         spec = spec_from_file_location(file.stem, path)

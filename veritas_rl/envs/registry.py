@@ -65,10 +65,11 @@ def environment_named(text: str, folder: Path) -> str:
         return text
     place = places.absolute(text, folder)
     name = environment_at(place, f"the environment {text}").name
-    if places.places().get(name) != place:
-        if name in environment_names():
-            raise UserError(f"two environments are named {name}: {text} and another one; rename one of them")
-        places.add_place(name, place)
+    if places.places().get(name) == place or places.is_installed(place, (p.value for p in _offered().get(name, ()))):
+        return name
+    if name in environment_names():
+        raise UserError(f"two environments are named {name}: {text} and another one; rename one of them")
+    places.add_place(name, place)
     return name
 
 

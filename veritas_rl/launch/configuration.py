@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from veritas_rl.composition import composed, quoted
 from veritas_rl.envs.mixture import open_tasks
+from veritas_rl.envs.places import is_place
 from veritas_rl.envs.registry import cases_by_environment, environment_named, environment_names, get_environment
 from veritas_rl.envs.task import MODES, Task
 from veritas_rl.errors import UserError, unknown
@@ -50,6 +52,8 @@ OTHER = "environment=other"
 """The choice for an environment without a group of its own."""
 ENV = "data.custom_cls.config.env"
 """The key of an environment's name."""
+DEMONSTRATED = "veritas_rl.demonstrations.env"
+"""The key of the environment that fine-tuning's missing demonstrations come from."""
 
 
 def group_of(override: str) -> str | None:
@@ -95,16 +99,24 @@ def defaults_of_others(named: Sequence[str], kind: str) -> list[str]:
     """
     if OTHER not in named:
         return []
-    name = next((item.removeprefix(f"{ENV}=").strip("'\"") for item in named if item.startswith(f"{ENV}=")), "")
+    name = next((item.partition("=")[2].strip("'\"") for item in reversed(named) if _key_of(item) == ENV), "")
+    if not name:
+        raise UserError(f"{OTHER} names no environment: type environment=FILE.py:NAME, or set {ENV} too")
     environment = get_environment(name)
     values = {"seed": "${veritas_rl.seed}", "num_tasks_per_case": "131072"}
-    values |= {"prompt": "brief"} if kind == start.MADE else {}
+    with suppress(UserError):  # not every environment has this prompt
+        environment.read_config({"prompt": "brief"})
+        values |= {"prompt": "brief"} if kind == start.MADE else {}
     node = f"++data.custom_cls.config.defaults.{environment.name}"
     return [f"{node}.{key}={value}" for key, value in values.items() if key in environment.settings]
 
 
+def _key_of(override: str) -> str:
+    return override.partition("=")[0].lstrip("+~")
+
+
 def with_environment(typed: Sequence[str], caller: Path) -> list[str]:
-    """The overrides, with an environment that no group names, such as a file, chosen by its name.
+    """The overrides, with an environment that no group names, such as a file, by its name.
 
     Args:
         typed: Hydra overrides.
@@ -115,9 +127,10 @@ def with_environment(typed: Sequence[str], caller: Path) -> list[str]:
     """
     made: list[str] = []
     for override in typed:
-        group, _, choice = override.partition("=")
-        choice = choice.strip("'\"")
-        if group == "environment" and not (CONFIG_DIR / f"environment/{choice}.yaml").is_file():
+        key, choice = _key_of(override), override.partition("=")[2].strip("'\"")
+        if key in (ENV, DEMONSTRATED) and is_place(choice):
+            override = f"{override.partition('=')[0]}={quoted(environment_named(choice, caller))}"
+        elif key == "environment" and not (CONFIG_DIR / f"environment/{choice}.yaml").is_file():
             name = environment_named(choice, caller)
             if ":" in name or name in environment_names():
                 made += [OTHER, f"{ENV}={quoted(name)}"]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from veritas_rl.checkpoints.origin import TASKS
 from veritas_rl.composition import quoted
 from veritas_rl.envs.environment import Environment
+from veritas_rl.envs.places import as_typed
 from veritas_rl.launch.configuration import CONFIG_DIR, group_of
 from veritas_rl.launch.recipes import WORD
 from veritas_rl.launch.variables import VARIABLES
@@ -86,7 +87,7 @@ def training(
             node = f"+{TASKS}.environments.{env}.config"
         elif env != "openspiel":
             grouped = (CONFIG_DIR / f"environment/{env}.yaml").is_file()
-            chosen.append(f"environment={env}" if grouped else f"{TASKS}.env={env}")
+            chosen.append(f"environment={env if grouped else as_typed(env)}")
         if len(cases) == 1 and env == "openspiel":
             variables["GAME_TYPES"] = ",".join(sorted(names))
         else:

@@ -79,7 +79,7 @@ class RlRun(Run):
     def command(self) -> list[str]:
         variables = ",".join(f"{name}:{quoted(value)}" for name, value in self._of_workers())
         files = places.files().values()
-        modules = f"++ray_kwargs.ray_init.runtime_env.py_modules=[{','.join(quoted(str(file)) for file in files)}]"
+        modules = [*(self.configuration.ray_kwargs.ray_init.runtime_env.get("py_modules") or []), *map(str, files)]
         return [
             *(sys.executable, "-m", "verl.trainer.main_ppo"),
             f"--config-path={conf.CONFIG_DIR}",
@@ -88,7 +88,11 @@ class RlRun(Run):
             # On several nodes, Ray's daemons were started earlier with another environment.
             f"++ray_kwargs.ray_init.runtime_env.env_vars={{{variables}}}",
             # Another node does not have the files of the command line.
-            *([modules] if files and self.configuration.trainer.nnodes > 1 else []),
+            *(
+                [f"++ray_kwargs.ray_init.runtime_env.py_modules=[{','.join(map(quoted, modules))}]"]
+                if files and self.configuration.trainer.nnodes > 1
+                else []
+            ),
         ]
 
     def _of_workers(self) -> Iterator[tuple[str, str]]:

@@ -229,8 +229,11 @@ def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware
             made.append(override)
             continue
         if group not in GROUPS:
-            groups = " and ".join(GROUPS)
-            raise UserError(f"{override} works only with RL: supervised fine-tuning has the groups {groups}")
+            said = f"supervised fine-tuning has the groups {' and '.join(GROUPS)}"
+            if group == "environment":
+                override = "environment="
+                said = f"set {conf.DEMONSTRATED} to the environment that demonstrations are made of"
+            raise UserError(f"{override} works only with RL: {said}")
         known = sorted(path.stem for path in (conf.CONFIG_DIR / GROUPS[group]).glob("*.yaml"))
         if (given := override.partition("=")[2]) not in known:
             raise UserError(f"{group}={given} does not exist for supervised fine-tuning: use one of {', '.join(known)}")

@@ -1,5 +1,6 @@
 """Read and check the parquet files of supervised fine-tuning before a run starts."""
 
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from omegaconf import DictConfig, ListConfig
 from rich.console import Console
 
 from veritas_rl.datasets.chats import SYSTEM, check_chats, column_of, plain_chats, replies_of, with_system
+from veritas_rl.envs.places import as_typed
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.errors import UserError
 from veritas_rl.launch.preflight import tokenizer_of
@@ -172,7 +174,7 @@ def opened(configuration: DictConfig, paths: Sequence[Path], tokenizer: Any, lim
 def _replies(path: Path, configuration: DictConfig) -> Any:
     """The number of replies in each row of a file."""
     data, env = configuration.data, configuration.veritas_rl.demonstrations.env
-    made = MADE_BY.format(env="" if env is None else f" --env {env}", folder=path.parent)
+    made = MADE_BY.format(env="" if env is None else f" --env {shlex.quote(as_typed(env))}", folder=path.parent)
     try:
         names = pyarrow.parquet.read_schema(path).names
         chats = column_of(names, data.messages_key)

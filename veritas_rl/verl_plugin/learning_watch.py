@@ -11,6 +11,7 @@ from veritas_rl.announcements import NOTHING_LEARNED
 from veritas_rl.curriculum.mixture import open_sources
 from veritas_rl.envs.base import Reason
 from veritas_rl.envs.mixture import parts_of
+from veritas_rl.envs.places import as_typed
 from veritas_rl.envs.registry import cases_by_environment, get_environment, open_catalogue
 from veritas_rl.errors import UserError
 from veritas_rl.paths import to_type
@@ -182,7 +183,7 @@ class LearningWatch:
         tasks = open_catalogue(part.settings, "train")
         cases = cases_by_environment(tasks)[part.env][:FEW_CASES]
         options = [
-            *("--env", part.env, "--cases", ",".join(cases), "--prompt", tasks[0].manner.prompt),
+            *("--env", as_typed(part.env), "--cases", ",".join(cases), "--prompt", tasks[0].manner.prompt),
             *(("--mode", tasks[0].mode) if tasks[0].mode != "move" else ()),
         ]
         try:
