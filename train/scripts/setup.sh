@@ -208,7 +208,20 @@ if [ -f "$checkout/train/scripts/setup.sh" ] && ! ours; then
     fail "the environment $used runs the code of the checkout $checkout, and this is $root: set VENV=$(typed "$own")"
 fi
 if ! ours || ! grep -qxF "$(stamp_of "$extra")" "$stamp" 2>/dev/null; then
-    install || fail "the installation failed, see its last lines above: run the same command again to continue"
+    # The installer has a process group of its own, which ends with this script.
+    set -m
+    install &
+    installer=$!
+    set +m
+    stop() {
+        kill -- "-$installer" 2>/dev/null || true
+        say "interrupted: run the same command again to continue"
+        exit "$1"
+    }
+    trap 'stop 130' INT
+    trap 'stop 143' TERM HUP
+    wait "$installer" || fail "the installation failed, see its last lines above: run the same command again to continue"
+    trap - INT TERM HUP
     "$python" -c 'import pyspiel' 2>/dev/null || fail "OpenSpiel cannot be imported (import pyspiel): run pip install open_spiel, or build it from source"
     if on_gpu && [ -n "$driver" ]; then
         "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' || fail "this torch cannot use the GPU, because the driver and torch's CUDA do not match: update the driver, or install a torch for it"

@@ -68,7 +68,7 @@ def main() -> None:
             raise UserError(f"{given.input} has {len(bad)} bad lines: correct them, or leave them out with --skip-bad")
         if not len(rows):
             raise UserError(f"{given.input} has no usable line")
-        order = list(range(len(rows)))
+        order = array("q", range(len(rows)))
         if given.shuffle:
             generator("shuffle", given.seed).shuffle(order)
         numbers = np.array(order)
