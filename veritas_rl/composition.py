@@ -16,6 +16,10 @@ from omegaconf import DictConfig, OmegaConf
 
 from veritas_rl import shared_prompts
 from veritas_rl.basis import digest_of
+from veritas_rl.errors import UserError
+from veritas_rl.paths import ROOT
+
+CONFIG_DIR = ROOT / "train/verl/config"
 
 UNCOUNTED = (
     # Names, folders and files of the code.
@@ -34,6 +38,8 @@ UNCOUNTED = (
     "veritas_rl.start",
     # What a recipe expects and shows, and its short form.
     *("veritas_rl.recipe.expected", "veritas_rl.recipe.curve", "veritas_rl.recipe.short"),
+    # From which other settings take their values, and those count.
+    "veritas_rl.recipe.values",
     # A table by environment, from which other settings take their values.
     "veritas_rl.demonstrations.easy",
 )
@@ -48,6 +54,9 @@ are counted themselves."""
 
 SEARCHED, VERL = "hydra.searchpath=", "pkg://verl.trainer.config"
 """The override of the folders in which Hydra looks for YAML files, and verl's folder in it."""
+
+BASE = re.compile(r"/([\w/-]+)@_global_")
+"""A key of a defaults list that names a base: the folder of its file."""
 
 PATH = re.compile(r"(?:file://|~|/).*?([^/]*)/*")
 
@@ -69,6 +78,36 @@ def composed(folder: Path, name: str, overrides: Sequence[str]) -> DictConfig:
         configuration = compose(config_name=name, overrides=_without_import(folder / f"{name}.yaml", overrides))
     OmegaConf.resolve(configuration)
     return configuration
+
+
+def with_bases(file: Path) -> DictConfig:
+    """The contents of a recipe's file and its bases, as Hydra merges them.
+
+    The file takes precedence over its bases, and a later base over an earlier one. The node `defaults` has the other
+    items of their defaults lists, those of the bases first.
+
+    Raises:
+        UserError: A file cannot be read, or is not YAML with a mapping.
+    """
+    try:
+        read = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+    except (OSError, yaml.YAMLError) as error:
+        raise UserError(f"{file} cannot be read: {' '.join(str(error).split())}") from error
+    if not isinstance(read, dict):
+        raise UserError(f"{file} must be a mapping of keys to values, such as train/recipes/trace/config.yaml")
+    merged, others = OmegaConf.create(), list[Any]()
+    for item in read.pop("defaults", None) or ():
+        ((key, names),) = item.items() if isinstance(item, dict) and len(item) == 1 else ((str(item), None),)
+        if not (named := BASE.fullmatch(key)):
+            others.append(item)
+            continue
+        for name in names if isinstance(names, list) else [names]:
+            # Hydra looks there in this order.
+            places = [folder / named[1] / f"{name}.yaml" for folder in (CONFIG_DIR, file.parents[1])]
+            base = with_bases(next((place for place in places if place.is_file()), places[0]))
+            others += base.pop("defaults")
+            merged = OmegaConf.merge(merged, base)
+    return OmegaConf.merge(merged, read, {"defaults": others})  # pyright: ignore[reportReturnType]
 
 
 def _without_import(root: Path, overrides: Sequence[str]) -> list[str]:

@@ -1,24 +1,28 @@
 """What a recipe stands on: which changes of files and tasks change its digests, and which do not."""
 
+import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 import yaml
 
 from veritas_rl.basis import Basis
+from veritas_rl.composition import settings_digest
+from veritas_rl.errors import UserError
 from veritas_rl.launch import configuration as conf
 from veritas_rl.launch import recipe_run, rl, sft
 from veritas_rl.launch.hardware import Hardware
-from veritas_rl.launch.recipe_basis import described
+from veritas_rl.launch.recipe_basis import composed_on, described
 from veritas_rl.launch.recipe_run import RecipeRun
 from veritas_rl.launch.recipes import FOLDER
 from veritas_rl.paths import ROOT
+from veritas_rl.records.description import read_description
 
 TRAINERS = {trainer.kind: trainer for trainer in (rl.TRAINER, sft.TRAINER)}
 
@@ -61,13 +65,13 @@ def test_settings_moved_to_a_base_file_count_where_they_are(tmp_path: Path) -> N
     tree = yaml.safe_load((folder / "config.yaml").read_text())
     base = tmp_path / "self_play/base.yaml"
     base.parent.mkdir()
-    moved = {"actor_rollout_ref": tree.pop("actor_rollout_ref"), "critic": tree.pop("critic")}
+    moved = {"actor_rollout_ref": tree.pop("actor_rollout_ref"), "trainer": tree.pop("trainer")}
     base.write_text(yaml.safe_dump(moved))
-    tree["defaults"].insert(0, {"/self_play@_global_": "base"})
+    tree["defaults"].append({"/self_play@_global_": "base"})
     (folder / "config.yaml").write_text(f"# Another comment.\n{yaml.safe_dump(tree, sort_keys=True)}")
     whole = basis_of(FOLDER / "kuhn_self_play")
     assert basis_of(folder) == whole
-    moved["critic"]["ppo_epochs"] = 3
+    moved["trainer"]["total_training_steps"] += 1
     base.write_text(yaml.safe_dump(moved))
     changed = basis_of(folder)
     assert changed.settings != whole.settings
@@ -106,7 +110,7 @@ def test_names_folders_threads_and_bands_do_not_count(tmp_path: Path, monkeypatc
     present = basis_of(FOLDER / "kuhn_self_play")
     folder = copied("kuhn_self_play", tmp_path / "elsewhere")
     tree = yaml.safe_load((folder / "config.yaml").read_text())
-    tree["veritas_rl"]["small_model"]["threads"] = 7
+    tree["veritas_rl"]["small_model"] = {"threads": 7}
     tree["veritas_rl"]["recipe"] |= {"expected": {}, "curve": ["task/legal"], "short": {}}
     tree["trainer"] |= {
         "project_name": "mine",
@@ -121,7 +125,7 @@ def test_names_folders_threads_and_bands_do_not_count(tmp_path: Path, monkeypatc
     monkeypatch.setenv("AGENT_MODEL_REPO_ID", "/some/model")
     assert basis_of(folder) == present
     assert os.environ["AGENT_MODEL_REPO_ID"] == "/some/model"
-    tree["veritas_rl"]["recipe"]["judge"] = {}
+    tree["veritas_rl"]["recipe"]["judge"] = {"exact": {"every_step": False}}
     (folder / "config.yaml").write_text(yaml.safe_dump(tree))
     assert basis_of(folder).settings != present.settings
 
@@ -155,3 +159,29 @@ def test_a_run_stands_on_its_recipe_whatever_its_seed_and_its_departures(
     typed = ["recipe=tic_tac_toe_moves", "veritas_rl.seed=9", "trainer.total_training_steps=3"]
     run = RecipeRun.plan(rl.TRAINER, sft.TRAINER, typed, machine)
     assert run.description.basis == basis_of(FOLDER / "tic_tac_toe_moves")
+
+
+def test_recipes_are_what_they_were_before_they_stood_on_bases() -> None:
+    """The digests were written down when each recipe was one whole file. A recipe that changes gets new ones here."""
+    made: dict[str, dict[str, str]] = {}
+    for folder in sorted(FOLDER.glob("*/config.yaml")):
+        description = read_description(folder.parent)
+        assert description is not None
+        configuration = composed_on(TRAINERS[description.trainer], [f"recipe={folder.parent}"], description.hardware)
+        text = json.dumps(asdict(description), sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        made[folder.parent.name] = {"settings": settings_digest(configuration), "description": digest}
+    assert made == json.loads(Path(__file__).with_name("recipe_trees.json").read_text())
+
+
+def test_recipes_are_short() -> None:
+    files = [*FOLDER.glob("*/config.yaml"), *(conf.CONFIG_DIR / "base").glob("*.yaml")]
+    lines = [line for file in files for line in file.read_text().splitlines() if line.partition("#")[0].strip()]
+    assert len(lines) < 400
+
+
+def test_a_base_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    folder = copied("leduc_self_play", tmp_path)
+    rewrite(folder / "config.yaml", "self_play]", "none]")
+    with pytest.raises(UserError, match=r"base/none\.yaml cannot be read: .*No such file"):
+        described(folder, TRAINERS)

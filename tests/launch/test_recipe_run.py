@@ -123,7 +123,7 @@ def test_an_interrupted_run_from_before_a_change_of_its_recipe_is_not_resumed(
     first.record.write(first.folder)
     assert planned(f"recipe={folder}").folder == first.folder
     settings = folder / "config.yaml"
-    settings.write_text(settings.read_text().replace("kl_loss_coef: 0.3", "kl_loss_coef: 0.2"))
+    settings.write_text(settings.read_text().replace("lr: 5.0e-4", "lr: 4.0e-4"))
     assert planned(f"recipe={folder}").folder != first.folder
 
 

@@ -18,14 +18,16 @@ from veritas_rl.launch import configuration as conf
 from veritas_rl.launch import recipes, reference, sft
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.variables import VARIABLES, overrides_from
+from veritas_rl.paths import ROOT
 from veritas_rl.pins import required_version
 
 PAGE = reference.PAGE.read_text(encoding="utf-8")
 YAML_FILES = sorted(conf.CONFIG_DIR.rglob("*.yaml"))
-CHOICES = [path for path in YAML_FILES if path.parent != conf.CONFIG_DIR]
+BASES = conf.CONFIG_DIR / "base"
+CHOICES = [path for path in YAML_FILES if path.parent not in (conf.CONFIG_DIR, BASES)]
 ONE_GPU = Hardware(cores=16, gpus=1, gpu_bytes=141 << 30)
 
-RECIPES_PAGE = conf.ROOT / "docs/from-other-recipes.md"
+RECIPES_PAGE = ROOT / "docs/from-other-recipes.md"
 SFT = "SFT from parquet"
 GROUPS = "|".join(conf.GROUPS)
 OVERRIDE = re.compile(rf"\+{{0,2}}([a-z_0-9]+(\.[a-z_0-9]+)+|{GROUPS})=\S+", re.IGNORECASE)
@@ -93,7 +95,7 @@ def test_the_page_depends_on_nothing_but_the_repository(monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     page = reference.render()
     assert page == PAGE
-    assert str(conf.ROOT) not in page
+    assert str(ROOT) not in page
     assert str(Path.home()) not in page
 
 
@@ -186,14 +188,12 @@ def test_every_setting_of_an_environment_has_a_meaning_and_defaults(env: str) ->
 
 
 def test_every_recipe_stands_in_the_page_and_says_what_to_type() -> None:
-    rows = table_rows(section(PAGE, "## Recipes"))
-    tracked = subprocess.run(
-        ["git", "ls-files", recipes.FOLDER], cwd=conf.ROOT, capture_output=True, text=True, check=True
-    )
+    first, _, second = section(PAGE, "## Recipes").partition("| recipe |")
+    assert {row[0] for row in table_rows(first)} == {f"`{path.stem}`" for path in BASES.glob("*.yaml")}
+    rows = table_rows(f"| recipe |{second}")
+    tracked = subprocess.run(["git", "ls-files", recipes.FOLDER], cwd=ROOT, capture_output=True, text=True, check=True)
     # Users' own recipes may be in the folder too.
-    files = [
-        path for path in recipes.FOLDER.glob("*/config.yaml") if str(path.relative_to(conf.ROOT)) in tracked.stdout
-    ]
+    files = [path for path in recipes.FOLDER.glob("*/config.yaml") if str(path.relative_to(ROOT)) in tracked.stdout]
     folders = {path.parent for path in files}
     assert {re.findall(r"`([\w-]+)`", row[0])[0] for row in rows} == {folder.name for folder in folders}
     for folder in folders:
@@ -337,7 +337,7 @@ def test_every_file_that_it_names_is_there() -> None:
     checked = [path for path in named if not path.startswith(made_by_runs)]
     assert len(checked) > 5
     for path in checked:
-        assert (conf.ROOT / path).exists(), path
+        assert (ROOT / path).exists(), path
 
 
 def test_files_called_missing_are_missing() -> None:
@@ -345,7 +345,7 @@ def test_files_called_missing_are_missing() -> None:
         if advice.here.startswith("Not there yet"):
             for path in REPOSITORY_PATH.findall(advice.there):
                 if not path.startswith("train/parquet/"):
-                    assert not (conf.ROOT / path).exists(), f"{path} is there now: say how to use it"
+                    assert not (ROOT / path).exists(), f"{path} is there now: say how to use it"
 
 
 def test_pages_name_only_the_pinned_version_of_verl() -> None:

@@ -18,6 +18,7 @@ from veritas_rl.launch.fitting import LEAST_POSITIONS, described, described_sft
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.start import MADE, PRETRAINED, is_made
 from veritas_rl.launch.tiny_model import build_tiny_model
+from veritas_rl.paths import ROOT
 from veritas_rl.planning import compose
 from veritas_rl.players.language_model import load_language_model
 
@@ -259,7 +260,7 @@ def test_fine_tuning_of_a_pretrained_model_is_sized_too(
 
 def test_the_page_compares_the_settings_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(MODEL, raising=False)
-    page = (conf.ROOT / "docs/pretrained.md").read_text()
+    page = (ROOT / "docs/pretrained.md").read_text()
     rows = re.findall(r"^\| `([\w.]+)` \| (.*) \| (.*) \| (.*) \|$", page, re.MULTILINE)
     assert len(rows) > 10
     machines = ((CPU, "start=made"), (CPU, "start=pretrained"), (GPU, "start=pretrained"))

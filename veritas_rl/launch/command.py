@@ -21,6 +21,7 @@ from veritas_rl.launch import preflight, recipes, resume
 from veritas_rl.launch.hardware import Hardware, this_machine
 from veritas_rl.launch.run import Run
 from veritas_rl.launch.variables import VARIABLES
+from veritas_rl.paths import ROOT
 
 STOPPED = 128 + signal.SIGTERM
 """The exit code of a run that saved and ended on request."""
@@ -76,13 +77,13 @@ def read_environment(typed: Sequence[str]) -> list[str]:
     """
     caller = Path.cwd()
     set_variables(caller)
-    os.chdir(conf.ROOT)
+    os.chdir(ROOT)
     return conf.with_environment(with_reward_file(recipes.absolute(typed, caller), caller), caller)
 
 
 def set_variables(caller: Path) -> None:
     """Set the variables of `.env` that the shell has not set, and make folders relative to `caller` absolute."""
-    load_dotenv(conf.ROOT / ".env")
+    load_dotenv(ROOT / ".env")
     named = conf.clean_environment(os.environ, caller)
     for variable in VARIABLES:
         # An empty variable counts as unset, for this project and for the libraries that read it.

@@ -17,7 +17,7 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from veritas_rl.composition import composed, quoted
+from veritas_rl.composition import CONFIG_DIR, composed, quoted
 from veritas_rl.envs.mixture import open_tasks
 from veritas_rl.envs.places import is_place
 from veritas_rl.envs.registry import cases_by_environment, environment_named, environment_names, get_environment
@@ -27,9 +27,7 @@ from veritas_rl.launch import keys, start
 from veritas_rl.launch.hardware import Hardware, suited_to
 from veritas_rl.launch.recipes import Recipe, recipe_of
 from veritas_rl.launch.variables import VARIABLES, overrides_from
-from veritas_rl.paths import ROOT
 
-CONFIG_DIR = ROOT / "train/verl/config"
 RL_CONFIG = "rl"
 """The root YAML file for reinforcement learning."""
 MODEL = "actor_rollout_ref.model.path"

@@ -62,8 +62,8 @@ def _basis(
     sft: tuple[str, ...],
     state: tuple[tuple[str, int, int], ...],
 ) -> Basis:
-    training = _composed(trainer, [f"{WORD}{folder}"], hardware)
-    fine_tuning = None if fine_tuner is None else _composed(fine_tuner, sft, hardware)
+    training = composed_on(trainer, [f"{WORD}{folder}"], hardware)
+    fine_tuning = None if fine_tuner is None else composed_on(fine_tuner, sft, hardware)
     played = catalogues_of(conf.dataset_settings(training)) if trainer.kind == "rl" else _demonstrated(training)
     catalogues = [*played, *(_demonstrated(fine_tuning) if fine_tuning is not None else ())]
     if fine_tuning is not None:
@@ -72,7 +72,7 @@ def _basis(
     return Basis(settings_digest(training, fine_tuning), tasks_digest(catalogues))
 
 
-def _composed(trainer: Trainer, typed: Sequence[str], hardware: str) -> DictConfig:
+def composed_on(trainer: Trainer, typed: Sequence[str], hardware: str) -> DictConfig:
     """The configuration with which a trainer starts on a kind of hardware, whatever this machine is."""
     machine = Hardware(cores=1, gpus=0 if hardware == "cpu" else 1, gpu_bytes=0)
     with without_model():

@@ -422,7 +422,10 @@ _UNSET = object()
 
 
 def _tree(configuration: DictConfig) -> Any:
-    return OmegaConf.to_container(configuration, resolve=True)
+    """The settings of a training. Other stages follow the recipe's file, whatever the training's settings are."""
+    tree: Any = OmegaConf.to_container(configuration, resolve=True)
+    tree["veritas_rl"].pop("recipe", None)
+    return tree
 
 
 def _differences(meant: Any, made: Any, key: str) -> Iterator[str]:

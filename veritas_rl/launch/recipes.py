@@ -7,6 +7,7 @@ A recipe's `config.yaml` sets what a run needs, and its Hydra defaults list may 
     data:
       max_response_length: 512
 
+The item `/base@_global_: self_play` loads train/verl/config/base/self_play.yaml first, which several recipes share.
 `recipe=trace` is the folder train/recipes/trace, and `recipe=path/to/folder` is a folder anywhere.
 """
 
@@ -16,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+from omegaconf import OmegaConf
 
-from veritas_rl.composition import SEARCHED, VERL, quoted
+from veritas_rl.composition import SEARCHED, VERL, quoted, with_bases
 from veritas_rl.errors import UserError, unknown
 from veritas_rl.paths import ROOT
 
@@ -49,26 +50,16 @@ class Recipe:
         return [f"{SEARCHED}[{','.join(map(quoted, places))}]", f"+{self.name}@_global_={Path(FILE).stem}"]
 
     def settings(self) -> dict[str, Any]:
-        """The contents of the recipe's `config.yaml`.
+        """The contents of the recipe's `config.yaml` and its bases.
 
         Raises:
-            UserError: The file is not YAML, or not a mapping.
+            UserError: A file is not YAML, or not a mapping.
         """
-        try:
-            read = yaml.safe_load((self.folder / FILE).read_text(encoding="utf-8")) or {}
-        except (OSError, yaml.YAMLError) as error:
-            raise UserError(f"{self.folder / FILE} cannot be read: {' '.join(str(error).split())}") from error
-        if not isinstance(read, dict):
-            raise UserError(
-                f"{self.folder / FILE} must be a mapping of keys to values, such as train/recipes/trace/config.yaml"
-            )
-        return read
+        return OmegaConf.to_container(with_bases(self.folder / FILE))  # pyright: ignore[reportReturnType]
 
     def choices(self) -> dict[str, str]:
         """The choices of the recipe's defaults list, by group."""
-        items = [
-            pair for item in self.settings().get("defaults", []) if isinstance(item, dict) for pair in item.items()
-        ]
+        items = [pair for item in self.settings()["defaults"] if isinstance(item, dict) for pair in item.items()]
         return {match[1]: str(value) for key, value in items if (match := re.fullmatch(r"override /(\w+)", key))}
 
 

@@ -35,8 +35,9 @@ from veritas_rl.launch import configuration as conf
 from veritas_rl.launch import keys, recipes
 from veritas_rl.launch.hardware import LONE_GPUS, NODE_SIZES, SEVERAL_GPU_BYTES, Hardware
 from veritas_rl.launch.variables import VARIABLES, Variable
+from veritas_rl.paths import ROOT
 
-PAGE = conf.ROOT / "docs/configuration.md"
+PAGE = ROOT / "docs/configuration.md"
 TEMPLATE = "configuration.md.jinja"
 
 ADAPTER = "data.custom_cls.config.adapter_config"
@@ -360,7 +361,7 @@ def render() -> str:
         return f"| {' | '.join((name, code(key), *values, cell(note)))} |"
 
     environment = Environment(
-        loader=FileSystemLoader(conf.ROOT / "docs"),
+        loader=FileSystemLoader(ROOT / "docs"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -384,6 +385,7 @@ def render() -> str:
         machines=machines(),
         config=config,
         configs=configs,
+        bases={path.stem: read(path).meaning for path in sorted((conf.CONFIG_DIR / "base").glob("*.yaml"))},
         recipes={path.parent.name: read(path).meaning for path in sorted(recipes.FOLDER.glob(f"*/{recipes.FILE}"))},
         row=row,
         shown_machines=[machine.overrides() for machine in SHOWN_MACHINES],

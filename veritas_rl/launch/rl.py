@@ -42,7 +42,7 @@ from veritas_rl.launch.recipes import Recipe, recipe_of
 from veritas_rl.launch.run import Answering, Deaths, Run
 from veritas_rl.launch.start import GROUP, MADE, chosen_by_model, identity, is_made
 from veritas_rl.launch.variables import VARIABLES
-from veritas_rl.paths import experiment_name
+from veritas_rl.paths import ROOT, experiment_name
 from veritas_rl.planning.plan import Plan
 from veritas_rl.verl_plugin.cpu.forkserver import WORKER_PYTHON
 from veritas_rl.viewing.games_page import GAMES_FOLDER
@@ -395,7 +395,7 @@ def plan(
         overrides += shorter
         configuration = conf.compose_configuration(overrides)
     overrides += shared_prompts.overrides(configuration)
-    checkpoints = conf.ROOT / configuration.trainer.default_local_dir
+    checkpoints = ROOT / configuration.trainer.default_local_dir
     record = resume.Record.read(checkpoints)
     start = resume.checkpoint_to_go_on_from(
         configuration, checkpoints, again=bool(record and record.command == command)

@@ -43,7 +43,7 @@ from veritas_rl.launch.sft_data import (
 )
 from veritas_rl.launch.start import MADE, chosen_by_model, identity
 from veritas_rl.launch.variables import overrides_from
-from veritas_rl.paths import experiment_name
+from veritas_rl.paths import ROOT, experiment_name
 from veritas_rl.planning.sft import JUDGED_AT_ONCE, SftPlan
 
 SFT_CONFIG = "sft"
@@ -52,7 +52,7 @@ SFT_CONFIG = "sft"
 GROUPS = {"hardware": "sft_hardware", "start": "sft_start", "lora": "sft_lora"}
 """The groups of fine-tuning, by the names under which users choose them."""
 
-EXPERIMENTS = conf.ROOT / "train/artifacts/checkpoints"
+EXPERIMENTS = ROOT / "train/artifacts/checkpoints"
 TRACKER = "latest_checkpointed_iteration.txt"
 """verl writes this file after each checkpoint. The checkpoint that it names is complete."""
 
@@ -289,7 +289,7 @@ def plan(
         print(f"note: this machine cannot start the run: {error}", file=sys.stderr)
         data = Data()
     check_batch(configuration, data)
-    checkpoints = conf.ROOT / configuration.trainer.default_local_dir
+    checkpoints = ROOT / configuration.trainer.default_local_dir
     start = checkpoint_to_go_on_from(configuration, checkpoints)
     record = resume.record_of(resume.Record.read(checkpoints), start, checkpoints, command, new, now)
     overrides += [f"hydra.run.dir={quoted(record.folder)}", *length_of(configuration, data)]

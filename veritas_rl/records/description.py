@@ -8,6 +8,7 @@
           exact: {exact: true, games: kuhn_poker, prompt: brief, every_step: true}
         curve: [task/success]                           # the metrics that the pages show by step
         expected: {exact/kuhn_poker/nash_conv: [0.0, 0.2]}
+        values: {epochs: 25}                            # for `${veritas_rl.recipe.values.epochs}` in a base
         short:                                          # a short form of minutes, with its own bands
           overrides: [trainer.total_training_steps=2]
           expected: {}
@@ -20,9 +21,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
+from omegaconf import OmegaConf
 
 from veritas_rl.basis import Basis
+from veritas_rl.composition import with_bases
 from veritas_rl.errors import UserError, unknown
 
 CONFIG = "config.yaml"
@@ -119,18 +121,14 @@ def read_description(folder: Path) -> Description | None:
         UserError: The file is not YAML, or the node is invalid.
     """
     file = folder / CONFIG
-    text = file.read_text(encoding="utf-8")
-    try:
-        tree = yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:
-        raise UserError(f"{file} is not valid YAML: {' '.join(str(error).split())}") from error
-    settings = tree.get("veritas_rl") or {}
-    node = settings.get("recipe")
-    if node is None:
+    tree = with_bases(file)
+    if OmegaConf.select(tree, "veritas_rl.recipe") is None:
         return None
+    values: Any = OmegaConf.to_container(tree.veritas_rl.recipe, resolve=True)
     where = f"{file}: veritas_rl.recipe"
-    _check_keys(node, {item.name for item in fields(Description)} - {"meaning", "basis"}, where)
-    values = dict(node)
+    if isinstance(values, dict):
+        values.pop("values", None)  # Those that refer to them have them by now.
+    _check_keys(values, {item.name for item in fields(Description)} - {"meaning", "basis"}, where)
     if values.get("trainer", "rl") not in TRAINERS:
         raise unknown("trainer of a recipe", values["trainer"], TRAINERS)
     for name in ("sft", "curve"):
@@ -147,7 +145,7 @@ def read_description(folder: Path) -> Description | None:
             judge=_judgements(short.get("judge") or {}, f"{where}.short.judge", known=values["judge"]),
             expected=_bands(short.get("expected") or {}, f"{where}.short.expected"),
         )
-    return Description(meaning_of(text), **values)
+    return Description(meaning_of(file.read_text(encoding="utf-8")), **values)
 
 
 def meaning_of(text: str) -> str:
