@@ -1,6 +1,7 @@
 """User errors: one clear line and exit code 2, without a traceback."""
 
 import errno
+import re
 import sys
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
@@ -10,6 +11,8 @@ DISK_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUO
 
 MOST_NAMES = 40
 """How many known names an error lists."""
+MOST_NEAR = 3
+"""How many similar names an error suggests."""
 
 
 class UserError(ValueError):
@@ -25,7 +28,11 @@ def unknown(what: str, given: object, known: Iterable[str]) -> UserError:
         known: The existing names.
     """
     names = sorted(known)
-    near = get_close_matches(str(given), names, n=3)
+    typed = str(given).lower()
+    by_small = {name.lower(): name for name in names}
+    # A part of a name, such as "kuhn", is less similar to it than names of its own length.
+    parts = [name for name in by_small if len(typed) > MOST_NEAR and typed in re.split(r"[_-]", name)]
+    near = [by_small[name] for name in get_close_matches(typed, by_small, n=MOST_NEAR) or parts[:MOST_NEAR]]
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     shown = names if len(names) <= MOST_NAMES else [*names[:MOST_NAMES], f"and {len(names) - MOST_NAMES} more"]
     return UserError(f"unknown {what} {str(given)!r}: {hint}known: {', '.join(shown)}")

@@ -8,7 +8,7 @@ import dataclasses
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from veritas_rl.checkpoints.origin import TASKS
 from veritas_rl.composition import CONFIG_DIR, composed, quoted
 from veritas_rl.envs.mixture import open_tasks
 from veritas_rl.envs.places import is_place
@@ -52,6 +53,38 @@ ENV = "data.custom_cls.config.env"
 """The key of an environment's name."""
 DEMONSTRATED = "veritas_rl.demonstrations.env"
 """The key of the environment that fine-tuning's missing demonstrations come from."""
+
+
+_ESTIMATE = "algorithm=grpo algorithm.adv_estimator="
+_LOSS = "algorithm=grpo actor_rollout_ref.actor.policy_loss.loss_mode="
+OTHER_CHOICES: Mapping[str, Mapping[str, str]] = {
+    "algorithm": {
+        **dict.fromkeys(("rloo", "reinforce"), f"{_ESTIMATE}rloo actor_rollout_ref.rollout.n=8"),
+        **dict.fromkeys(("reinforce++", "reinforce_plus_plus"), f"{_ESTIMATE}reinforce_plus_plus"),
+        **dict.fromkeys(("dr_grpo", "drgrpo", "dr.grpo"), "algorithm=grpo algorithm.norm_adv_by_std_in_grpo=false"),
+        "gspo": f"{_LOSS}gspo",
+        "cispo": f"{_LOSS}cispo",
+        "dapo": "algorithm=grpo actor_rollout_ref.actor.clip_ratio_high=0.28",
+        "gae": "algorithm=ppo",
+    },
+    "environment": {
+        **dict.fromkeys(("puzzles", "logic", "lgc", "lgc_v2"), "environment=lgc-v2"),
+        **dict.fromkeys(("code", "programs", "python"), "environment=trace"),
+        **dict.fromkeys(("games", "game"), "environment=openspiel"),
+    },
+    "lora": {
+        **dict.fromkeys(("true", "yes", "1"), "lora=on"),
+        **dict.fromkeys(("false", "no", "0", "none", "null"), "lora=off"),
+    },
+    "play": {
+        **dict.fromkeys(("game", "games", "episodes", "conversation", "multi_turn"), "play=episode"),
+        **dict.fromkeys(("moves", "single", "single_turn"), "play=move"),
+        **dict.fromkeys(("self", "self_play"), f"play=episode {TASKS}.adapter_config.opponent=self"),
+    },
+    "rollout": dict.fromkeys(("hf", "huggingface"), "rollout=transformers"),
+    "start": dict.fromkeys(("scratch", "random", "new"), "start=made"),
+}
+"""Other libraries' and people's names of choices, each with what to type."""
 
 
 def group_of(override: str) -> str | None:
@@ -189,9 +222,21 @@ def check_choices(overrides: Sequence[str]) -> None:
             {path.stem for path in (CONFIG_DIR / group).glob("*.yaml")},
         )
         if choice not in known:
+            if meant := _meant(group, choice, known):
+                raise UserError(f"{override} does not exist: type {meant}")
             if group == "hardware" and (suited := suited_to(choice)):
                 raise UserError(f"{override} has no settings of its own: type {suited}")
             raise unknown(group, choice, {*known, *environment_names()} if group == "environment" else known)
+
+
+def _meant(group: str, choice: str, known: Collection[str]) -> str | None:
+    """What to type for another library's or a person's name of a choice; None if none is known."""
+    small = choice.lower()
+    if small in known:
+        return f"{group}={small}"
+    if group == "lora" and small.isdecimal() and int(small) > 1:
+        return f"lora=on actor_rollout_ref.model.lora_rank={small}"
+    return OTHER_CHOICES.get(group, {}).get(small)
 
 
 def check_adapter_is_trained(named: Sequence[str], environment: Mapping[str, str]) -> None:

@@ -1,6 +1,7 @@
 """Detect the machine's hardware, and choose the configuration groups for it."""
 
 import os
+import re
 from dataclasses import dataclass
 from functools import cache
 
@@ -71,10 +72,11 @@ class Hardware:
 
 
 def suited_to(machine: str) -> str | None:
-    """What to type for a machine that is named by its GPUs, such as "h100x8" or "rtx4090x4"; None if none is known."""
-    name, _, number = machine.rpartition("x")
-    if name not in DEVICES or not number.isdecimal() or int(number) < 1:
+    """What to type for a machine that is named by its GPUs, such as "h100x8" or "8xH100"; None if none is known."""
+    named = re.fullmatch(r"(?:(?P<before>[1-9]\d*)x)?(?P<name>[a-z].*?)(?:x(?P<after>[1-9]\d*))?", machine.lower())
+    if not named or named["name"] not in DEVICES:
         return None
+    name, number = named["name"], named["before"] or named["after"] or "1"
     group = Hardware(cores=1, gpus=int(number), gpu_bytes=DEVICES[name].memory).group
     alone = group in dict(LONE_GPUS).values()
     return f"hardware={group}" + (f" trainer.n_gpus_per_node={number}" if alone and int(number) > 1 else "")

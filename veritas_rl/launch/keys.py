@@ -227,17 +227,29 @@ NAMES_ELSEWHERE = {
     "learning_rate": "lr",
     "epochs": "total_epochs",
     "num_train_epochs": "total_epochs",
-    "steps": "total_training_steps",
-    "max_steps": "total_training_steps",
+    **dict.fromkeys(("steps", "max_steps", "total_steps"), "trainer.total_training_steps"),
     "batch_size": "train_batch_size",
-    "max_new_tokens": "max_response_length",
+    **dict.fromkeys(("max_new_tokens", "max_tokens", "max_length", "max_completion_length"), "max_response_length"),
     "kl_coef": "kl_loss_coef",
     "rank": "lora_rank",
-    "model": "model.path",
+    **dict.fromkeys(("model", "model_path", "model_name"), "actor_rollout_ref.model.path"),
+    **dict.fromkeys(("group_size", "num_generations"), "rollout.n"),
+    **dict.fromkeys(("game", "games", "env_id"), "adapter_config.game_types"),
+    "levels": "adapter_config.levels",
     "seed": "veritas_rl.seed",
-    "gpus": "trainer.n_gpus_per_node",
+    **dict.fromkeys(("gpus", "num_gpus"), "trainer.n_gpus_per_node"),
 }
 """Other trainers' names of settings, each with the last parts of the key here."""
+
+WORDS_ELSEWHERE = {
+    **dict.fromkeys(("wandb", "use_wandb", "report_to"), "trainer.logger=[console,file,wandb]"),
+    **dict.fromkeys(("kl", "beta"), "actor_rollout_ref.actor.use_kl_loss=true actor_rollout_ref.actor.kl_loss_coef={}"),
+    "opponent": f"play=episode {ADAPTER}.opponent={{}}",
+    "resume": "trainer.resume_mode=auto",
+    "mode": "play=episode",
+    "curriculum": f"{TASKS}.curriculum=null",
+}
+"""Names of settings that have other values here, each with what to type; {} stands for the value."""
 
 NEAR, MOST = 0.75, 3
 """How similar a suggested key must be, from 0 to 1, and how many are suggested."""
@@ -400,8 +412,10 @@ def unknown_key(key: str, value: str, configuration: DictConfig | None) -> UserE
         value: The value that was given.
         configuration: A configuration with the existing keys; None if it is not known.
     """
-    near = nearest(key, configuration) if configuration is not None else []
-    hint = f"type {' or '.join(f'{name}={value}' for name in near)}; " if near else ""
+    near = [f"{name}={value}" for name in nearest(key, configuration)] if configuration is not None else []
+    if key in WORDS_ELSEWHERE:
+        near = [WORDS_ELSEWHERE[key].replace("{}", value)]
+    hint = f"type {' or '.join(near)}; " if near else ""
     return UserError(f"unknown configuration key {key}: {hint}{PAGE} lists the keys")
 
 
