@@ -52,3 +52,18 @@ def test_the_readme_is_short_and_its_python_runs(
     monkeypatch.chdir(tmp_path)
     exec(compile(program, "README.md", "exec"), {})
     assert re.fullmatch(r"[01]\.[05]\d* \w+\n", capsys.readouterr().out)
+
+
+def test_the_files_to_copy_exist() -> None:
+    table = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## Set up")[0]
+    rows = [row.split(" | ") for row in table.splitlines() if row.startswith("| a")]
+    assert len(rows) == 8
+    for row in rows:
+        for path in re.findall(r"`([a-z_/]+/[\w./*]*|[a-z_]+/\w+\.py)`", f"{row[2]} {row[3]}"):
+            folders = (
+                ROOT,
+                ROOT / "veritas_rl/envs/openspiel",
+                ROOT / "train/verl/config",
+                ROOT / "tests/envs/openspiel",
+            )
+            assert any(list(folder.glob(path)) for folder in folders), path

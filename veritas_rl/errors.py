@@ -2,12 +2,18 @@
 
 import errno
 import re
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from pathlib import Path
 
 DISK_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 """Errors of a disk or a folder that the user must fix. They need no traceback."""
+
+LEAST_FREE = 1 << 20
+"""A disk with fewer free bytes is full."""
 
 MOST_NAMES = 40
 """How many known names an error lists."""
@@ -60,6 +66,14 @@ def exit_on_user_error(main: Callable[[], int | None]) -> None:
     except OSError as error:
         if error.errno not in DISK_ERRORS:
             raise
-        print(f"error: {error.filename or 'a file'} cannot be used ({error.strerror})", file=sys.stderr)
+        print(f"error: {error.filename or _full_disk()} cannot be used ({error.strerror})", file=sys.stderr)
         sys.exit(2)
     sys.exit(code or 0)
+
+
+def _full_disk() -> str:
+    """The full disk among those that a command usually writes to; "a file" if none is full."""
+    here = Path.cwd()
+    folders = [here, *filter(Path.is_dir, here.glob("train/*")), Path(tempfile.gettempdir())]
+    full = [folder for folder in folders if shutil.disk_usage(folder).free < LEAST_FREE]
+    return f"the disk of {full[0]}" if full else "a file"

@@ -84,3 +84,48 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, options: str) 
     reason = "Read-only file system" if options == "ro" else "No space left on device"
     assert done.stdout.strip() == f"{tmp_path} is not writable ({reason})"
     assert cannot_write(tmp_path) is None
+
+
+FULL = """
+import errno, io, os, sys
+from pathlib import Path
+from rich.console import Console
+from veritas_rl.errors import exit_on_user_error
+from veritas_rl.launch.process import cause_of_end
+
+os.chdir(sys.argv[1])
+with open("filler", "wb", buffering=0) as file:
+    try:
+        while file.write(bytes(1024)):
+            pass
+    except OSError as error:
+        full = OSError(error.errno, error.strerror)  # as torch raises it, without the file
+print(cause_of_end(Path("verl.log").absolute(), 1, Console(file=io.StringIO())))
+
+def write() -> None:
+    raise full
+
+exit_on_user_error(write)
+"""
+
+
+def test_a_disk_that_filled_up_is_named(tmp_path: Path) -> None:
+    done = on_tmpfs(
+        "size=64k",
+        tmp_path,
+        "sh",
+        "-c",
+        'touch "$0/verl.log" && exec "$@"',
+        str(tmp_path),
+        sys.executable,
+        "-c",
+        FULL,
+        str(tmp_path),
+    )
+    reason = "No space left on device"
+    assert done.stdout == (
+        f"verl ended with exit code 1, and {tmp_path} is not writable ({reason}): free some space, or use a folder on "
+        "another disk\n"
+    )
+    assert done.stderr == f"error: the disk of {tmp_path} cannot be used ({reason})\n"
+    assert done.returncode == 2

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 from rich.console import Console
 
-from veritas_rl.checkpoints.room import lack_of_room
+from veritas_rl.checkpoints.room import cannot_write, lack_of_room
 from veritas_rl.errors import UserError
 from veritas_rl.launch import preflight
 from veritas_rl.launch.known_faults import faults_in
@@ -250,4 +250,6 @@ def cause_of_end(log: Path, code: int, console: Console, died: str | None = None
     if known is not None:
         fault, line = known
         return f"verl ended with {why if line in why else line} ({fault.cause}; its log is {log}): {fault.mend}"
+    if (reason := cannot_write(log.parent)) is not None:  # and neither could verl
+        return f"verl ended with {why}, and {reason}: free some space, or use a folder on another disk"
     return f"verl ended with {why}: its log is {log}"
