@@ -48,7 +48,7 @@ UNCOUNTED = (
 OF_ENVIRONMENTS = ("reward.custom_reward_function.path", "train/tools/reward-manager.py")
 """The file that stands for the rewards of environments themselves. It does not count, and a user's own file does."""
 
-CHOICES = frozenset({"move", "episode", "ppo", "grpo", "rae", "gae"})
+CHOICES = frozenset({"move", "episode", "ppo", "grpo", "rae", "gae", "rloo"})
 """The keys of tables in `veritas_rl`, such as `learning_rate`. Other settings take their values from these tables, and
 are counted themselves."""
 

@@ -22,6 +22,7 @@ from veritas_rl.launch.preflight import check_devices, check_lengths, check_memo
 from veritas_rl.launch.recipes import absolute
 from veritas_rl.launch.rl import plan
 from veritas_rl.launch.tiny_model import build_tiny_model
+from veritas_rl.launch.variables import ALGORITHMS
 
 CPU = Hardware(cores=2, gpus=0, gpu_bytes=0)
 ONE_GPU = Hardware(cores=16, gpus=1, gpu_bytes=141 << 30)
@@ -594,3 +595,13 @@ def test_a_recipe_that_cannot_be_loaded_is_named(given: str, message: str, tmp_p
 def test_a_recipes_folder_is_found_from_where_the_person_stands(tmp_path: Path) -> None:
     typed = ["recipe=mine/one", "recipe=trace", "a=b/c", "recipe=/absolute"]
     assert absolute(typed, tmp_path) == [f"recipe={tmp_path}/mine/one", "recipe=trace", "a=b/c", "recipe=/absolute"]
+
+
+def test_every_algorithm_is_a_value_of_the_variable_and_composes() -> None:
+    assert {path.stem for path in (conf.CONFIG_DIR / "algorithm").glob("*.yaml")} == ALGORITHMS.keys()
+    for name in ALGORITHMS:
+        for hardware in (CPU, ONE_GPU):
+            made = configured(hardware=hardware, ALGORITHM=name)
+            alone = name in ("ppo", "rae", "reinforce_plus_plus")
+            assert (made.actor_rollout_ref.rollout.n == 1) == alone, name
+            assert made.data.train_batch_size >= (128 if alone else 32)

@@ -22,9 +22,10 @@ from veritas_rl.paths import ROOT
 from veritas_rl.pins import required_version
 
 PAGE = reference.PAGE.read_text(encoding="utf-8")
-YAML_FILES = sorted(conf.CONFIG_DIR.rglob("*.yaml"))
 BASES = conf.CONFIG_DIR / "base"
-CHOICES = [path for path in YAML_FILES if path.parent not in (conf.CONFIG_DIR, BASES)]
+YAML_FILES = sorted(path for path in conf.CONFIG_DIR.rglob("*.yaml") if path.parent != BASES)
+BASES = conf.CONFIG_DIR / "base"
+CHOICES = [path for path in YAML_FILES if path.parent != conf.CONFIG_DIR]
 ONE_GPU = Hardware(cores=16, gpus=1, gpu_bytes=141 << 30)
 
 RECIPES_PAGE = ROOT / "docs/from-other-recipes.md"

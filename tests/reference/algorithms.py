@@ -1,10 +1,14 @@
-"""Training steps of PPO, GRPO and RAE in plain torch and double precision, written from the papers.
+"""Training steps of PPO, GRPO and others in plain torch and double precision, written from the papers.
 
 - PPO: Schulman et al. 2017, arXiv 1707.06347, with the second clip of Ye et al. 2020, arXiv 1912.09729
 - GAE: Schulman et al. 2016, arXiv 1506.02438
 - KL penalty in the reward: Ziegler et al. 2019, arXiv 1909.08593; estimators of KL: joschu.net/blog/kl-approx.html
 - GRPO: Shao et al. 2024, arXiv 2402.03300, for whole games as `veritas_rl.verl_plugin.advantages` defines it
 - RAE: Liu et al. 2025 (SPIRAL), arXiv 2506.24119
+- RLOO: Ahmadian et al. 2024, arXiv 2402.14740, for whole games as GRPO
+- REINFORCE++: Hu et al. 2025, arXiv 2501.03262, equations of the version without groups
+- GSPO: Zheng et al. 2025, arXiv 2507.18071
+- CISPO: MiniMax 2025, arXiv 2506.13585
 - AdamW: Loshchilov and Hutter 2019, arXiv 1711.05101
 
 Nothing of verl or of this package is used. Every list has one tensor for each row, with one element for each learned
@@ -54,7 +58,8 @@ class Settings:
     """What defines a step.
 
     Attributes:
-        estimator: "gae", "grpo" or "rae".
+        estimator: "gae", "grpo", "rae", "rloo" or "reinforce_plus_plus".
+        loss: "ppo", "gspo" or "cispo".
         clip_c: The second clip, of negative advantages.
         aggregation: "token-mean", "seq-mean-token-mean" or "seq-mean-token-sum".
         kl_loss: The estimator of the KL term in the loss, with `kl_coefficient`: "k1", "k2", "mse", "k3", "low_var_kl".
@@ -63,6 +68,7 @@ class Settings:
     """
 
     estimator: str
+    loss: str = "ppo"
     temperature: float = 1.0
     clip_low: float = 0.2
     clip_high: float = 0.2
@@ -188,6 +194,27 @@ def group_relative(rows: Sequence[Row], normalize: bool) -> list[float]:
     return found
 
 
+def leave_one_out(rows: Sequence[Row]) -> list[float]:
+    """RLOO: a reward minus the mean of the other games' of the task, with the weights of GRPO."""
+    replies = Counter((row.game, row.seat) for row in rows)
+    found = []
+    for row in rows:
+        others = [
+            other.rewards.sum()
+            for other in rows
+            if other is not row and (other.task, other.seat, other.turn) == (row.task, row.seat, row.turn)
+        ]
+        advantage = float(row.rewards.sum() - torch.stack(others).mean()) if others else 0.0
+        found.append(advantage * len(rows) / len(replies) / replies[row.game, row.seat])
+    return found
+
+
+def reinforce_plus_plus(rewards: Rows, gamma: float) -> Rows:
+    """REINFORCE++: the discounted rewards that follow a token, normalized over the batch."""
+    zeros = [torch.zeros_like(reward) for reward in rewards]
+    return gae(rewards, zeros, gamma, 1.0)[0]
+
+
 def role_conditioned(rows: Sequence[Row], baselines: dict[str, float], decay: float) -> list[float]:
     """RAE: a reward minus the running mean of its role's results, which takes in those of the batch first."""
     results: dict[tuple[str, int], Row] = {}
@@ -208,8 +235,18 @@ def aggregated(losses: Rows, aggregation: str) -> Tensor:
 
 
 def policy_losses(new: Tensor, old: Tensor, advantages: Tensor, settings: Settings) -> Tensor:
-    """PPO's clipped objective, with its sign turned. A negative advantage counts at most `clip_c` times."""
+    """The objective of each token of a row, with its sign turned.
+
+    PPO's is clipped, and a negative advantage counts at most `clip_c` times. GSPO's has the geometric mean of the row's
+    ratios in each token, without the second clip. CISPO's is REINFORCE's with the clipped ratio as its weight.
+    """
     ratio = (new - old).exp()
+    if settings.loss == "cispo":
+        return -ratio.clamp(1 - settings.clip_low, 1 + settings.clip_high).detach() * advantages * new
+    if settings.loss == "gspo":
+        whole = (new - old).mean().exp().expand(len(new))
+        clipped = whole.clamp(1 - settings.clip_low, 1 + settings.clip_high)
+        return -torch.minimum(whole * advantages, clipped * advantages)
     objective = torch.minimum(
         ratio * advantages, ratio.clamp(1 - settings.clip_low, 1 + settings.clip_high) * advantages
     )
@@ -286,12 +323,14 @@ class Training:
                 ]
                 advantages, returns = gae(rewards, values, settings.gamma, settings.lam)
                 columns |= {"advantages": advantages, "values": values, "returns": returns}
+            elif settings.estimator == "reinforce_plus_plus":
+                columns["advantages"] = reinforce_plus_plus([row.rewards for row in rows], settings.gamma)
             else:
-                found = (
-                    group_relative(rows, settings.normalize)
-                    if settings.estimator == "grpo"
-                    else role_conditioned(rows, self._baselines, settings.decay)
-                )
+                found = {
+                    "grpo": lambda: group_relative(rows, settings.normalize),
+                    "rloo": lambda: leave_one_out(rows),
+                    "rae": lambda: role_conditioned(rows, self._baselines, settings.decay),
+                }[settings.estimator]()
                 columns["advantages"] = [
                     torch.full_like(row.rewards, advantage) for row, advantage in zip(rows, found, strict=True)
                 ]

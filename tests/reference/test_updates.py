@@ -62,7 +62,8 @@ TASKS = {"game_types": "tic_tac_toe", "prompt": "brief"}
 def overrides(settings: Settings) -> Iterator[str]:
     """The product's names of the settings."""
     actor, algorithm = "actor_rollout_ref.actor", "algorithm"
-    yield f"algorithm={'ppo' if settings.estimator == 'gae' else settings.estimator}"
+    named = settings.loss if settings.loss != "ppo" else settings.estimator
+    yield f"algorithm={'ppo' if named == 'gae' else named}"
     yield f"actor_rollout_ref.rollout.temperature={settings.temperature}"
     yield f"{actor}.clip_ratio_low={settings.clip_low}"
     yield f"{actor}.clip_ratio_high={settings.clip_high}"
@@ -95,7 +96,9 @@ def with_an_effect(words: Iterable[str], settings: Settings) -> Iterator[str]:
     """The overrides without those that the launcher refuses, because the algorithm does not read them."""
     dead = []
     if settings.estimator != "gae":
-        dead += ["critic.", "algorithm.gamma", "algorithm.lam"]
+        dead += ["critic.", "algorithm.lam"]
+    if settings.estimator not in ("gae", "reinforce_plus_plus"):
+        dead.append("algorithm.gamma")
     if settings.estimator != "grpo":
         dead.append("algorithm.norm_adv_by_std_in_grpo")
     if not settings.kl_coefficient:
@@ -306,6 +309,15 @@ MATRIX = {
     "rae-2-lora-self-play": Case(
         replace(RAE, actor=ADAPTERS, lora_scale=2.0, kl_loss="mse"), 2, 8, 1, (*LORA, *SELF_PLAY)
     ),
+    "gspo-1-full-move": Case(
+        replace(GRPO, loss="gspo", aggregation="seq-mean-token-mean", clip_low=3e-3, clip_high=4e-3),
+        *(1, 8, 6, (FULL, DECOUPLED)),
+    ),
+    "cispo-1-full-move": Case(replace(GRPO, loss="cispo", clip_low=1.0, clip_high=0.03), 1, 8, 6, (FULL, DECOUPLED)),
+    "rloo-1-full-episode": Case(replace(GRPO, estimator="rloo"), 1, 4, 4, (FULL, *EPISODE, DECOUPLED)),
+    "reinforce_plus_plus-2-full-move": Case(
+        replace(GRPO, estimator="reinforce_plus_plus", gamma=0.97), 2, 32, 1, (FULL, DECOUPLED)
+    ),
     "rae-2-full-move": Case(replace(RAE, aggregation="seq-mean-token-mean", kl_loss="k3"), 2, 32, 1, (FULL, DECOUPLED)),
 }
 
@@ -341,6 +353,15 @@ OF_CRITIC = {
     "no clip of values": lambda right: replace(right, value_clip=1e9),
     "no weight decay of the critic": lambda right: replace(right, critic=replace(right.critic, weight_decay=0.0)),
 }
+
+
+OTHERS: dict[str, Callable[[Settings], Settings]] = {
+    "gspo-1-full-move": lambda right: replace(right, loss="ppo"),
+    "cispo-1-full-move": lambda right: replace(right, loss="ppo"),
+    "rloo-1-full-episode": lambda right: replace(right, estimator="grpo", normalize=False),
+    "reinforce_plus_plus-2-full-move": lambda right: replace(right, gamma=1.0),
+}
+"""For variants of an algorithm, the one from which they must differ."""
 
 
 def check(recorded: Recorded, settings: Settings) -> None:
@@ -379,4 +400,7 @@ def test_ppo_with_its_critic_makes_the_updates_of_the_reference(model: Path, tmp
 @pytest.mark.long
 @pytest.mark.parametrize("name", MATRIX)
 def test_every_algorithm_makes_the_updates_of_the_reference(name: str, model: Path, tmp_path: Path) -> None:
-    check(run(MATRIX[name], model, tmp_path), MATRIX[name].settings)
+    recorded, settings = run(MATRIX[name], model, tmp_path), MATRIX[name].settings
+    check(recorded, settings)
+    if name in OTHERS:
+        assert deviation(recorded, OTHERS[name](settings), "actor") > NOTICED

@@ -2,7 +2,7 @@
 
 import pytest
 
-from veritas_rl.verl_plugin.advantages import Move, RoleBaselines, group_relative, role_conditioned
+from veritas_rl.verl_plugin.advantages import Move, RoleBaselines, group_relative, leave_one_out, role_conditioned
 
 
 def game(task: str, name: str, seat: int, length: int, value: float, gamma: float = 1.0) -> list[Move]:
@@ -21,6 +21,12 @@ def test_winner_and_loser_of_one_task_are_compared() -> None:
     moves = game("t", "a", 0, 2, 1.0) + game("t", "b", 0, 2, 0.0)
     assert group_relative(moves, normalize=False) == pytest.approx([0.5, 0.5, -0.5, -0.5])
     assert group_relative(moves, normalize=True) == pytest.approx([0.5**0.5] * 2 + [-(0.5**0.5)] * 2, abs=1e-4)
+
+
+def test_the_baseline_of_a_left_out_reply_is_the_mean_of_the_others() -> None:
+    moves = [game("t", name, 0, 1, value)[0] for name, value in (("a", 1.0), ("b", 0.0), ("c", 0.5))]
+    assert leave_one_out(moves) == pytest.approx([0.75, -0.75, 0.0])
+    assert leave_one_out(game("t", "long", 0, 3, 1.0) + game("t", "short", 0, 1, 0.0))[1:3] == [0.0, 0.0]
 
 
 def test_seats_and_tasks_are_not_compared_with_each_other() -> None:

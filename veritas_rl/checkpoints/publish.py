@@ -27,7 +27,13 @@ from veritas_rl.errors import UserError
 
 CARD, TEMPLATE = "README.md", Path(__file__).with_name("model_card.md.jinja")
 
-METHODS = {"gae": "PPO with a critic", "grpo": "GRPO", "rae": "role-conditioned advantages"}
+METHODS = {
+    "gae": "PPO with a critic",
+    "grpo": "GRPO",
+    "rae": "role-conditioned advantages",
+    "rloo": "RLOO",
+    "reinforce_plus_plus": "REINFORCE++",
+}
 """Display names of verl's advantage estimators."""
 
 _FOLDERS = re.compile(r"(?<![\w.:/])~?/(?:[^\s/:,;|]+/)*([^\s/:,;|]+)")

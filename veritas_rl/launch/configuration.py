@@ -55,15 +55,11 @@ DEMONSTRATED = "veritas_rl.demonstrations.env"
 """The key of the environment that fine-tuning's missing demonstrations come from."""
 
 
-_ESTIMATE = "algorithm=grpo algorithm.adv_estimator="
-_LOSS = "algorithm=grpo actor_rollout_ref.actor.policy_loss.loss_mode="
 OTHER_CHOICES: Mapping[str, Mapping[str, str]] = {
     "algorithm": {
-        **dict.fromkeys(("rloo", "reinforce"), f"{_ESTIMATE}rloo actor_rollout_ref.rollout.n=8"),
-        **dict.fromkeys(("reinforce++", "reinforce_plus_plus"), f"{_ESTIMATE}reinforce_plus_plus"),
-        **dict.fromkeys(("dr_grpo", "drgrpo", "dr.grpo"), "algorithm=grpo algorithm.norm_adv_by_std_in_grpo=false"),
-        "gspo": f"{_LOSS}gspo",
-        "cispo": f"{_LOSS}cispo",
+        **dict.fromkeys(("reinforce", "leave_one_out"), "algorithm=rloo"),
+        **dict.fromkeys(("reinforce++", "rf++"), "algorithm=reinforce_plus_plus"),
+        **dict.fromkeys(("drgrpo", "dr.grpo"), "algorithm=dr_grpo"),
         "dapo": "algorithm=grpo actor_rollout_ref.actor.clip_ratio_high=0.28",
         "gae": "algorithm=ppo",
     },

@@ -178,7 +178,7 @@ def check_switches(configuration: DictConfig, overrides: Sequence[str]) -> None:
             raise UserError(
                 f"veritas_rl.reference={reference} needs ENABLE_LORA=0: with adapters the reference is the start"
             )
-    if algorithm.adv_estimator in ("grpo", "rae") and algorithm.use_kl_in_reward:
+    if algorithm.adv_estimator in ("grpo", "rloo", "rae") and algorithm.use_kl_in_reward:
         raise UserError(
             "algorithm.use_kl_in_reward needs ALGORITHM=ppo: set actor_rollout_ref.actor.use_kl_loss instead"
         )

@@ -43,7 +43,7 @@ def choice(name: str, value: str, known: Mapping[str, str]) -> str:
 
 
 SWITCH = {"1": "on", "true": "on", "on": "on", "yes": "on", "0": "off", "false": "off", "off": "off", "no": "off"}
-ALGORITHMS = {name: name for name in ("ppo", "grpo", "rae")}
+ALGORITHMS = {name: name for name in ("ppo", "grpo", "rae", "dr_grpo", "gspo", "cispo", "rloo", "reinforce_plus_plus")}
 BACKENDS = {name: name for name in ("vllm", "sglang", "transformers")}
 STRATEGIES = {name: name for name in ("fsdp", "fsdp2")}
 
@@ -99,7 +99,8 @@ VARIABLES = (
     Variable("AGENT_MODEL_REPO_ID", "The model to train: a hub id, a local folder or smollm2-135m.", workers=True),
     Variable(
         "ALGORITHM",
-        "ppo (with a critic), grpo (compares samples of one task) or rae (for self-play).",
+        "ppo (with a critic), grpo (compares samples of one task), rae (for self-play), or a variant: dr_grpo, gspo, "
+        "cispo, rloo, reinforce_plus_plus.",
         lambda value: [f"algorithm={choice('ALGORITHM', value, ALGORITHMS)}"],
     ),
     Variable(

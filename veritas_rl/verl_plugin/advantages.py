@@ -5,6 +5,9 @@ reply is its reward minus the mean over the games that have a t-th reply, divide
 one game has a t-th reply, the advantage is 0. Each seat of each game has the same total weight: an advantage is divided
 by the number of the seat's replies, and multiplied by the mean number in the batch.
 
+`rloo`, REINFORCE leave-one-out (Ahmadian et al. 2024), compares the same games. The baseline of a reply is the mean of
+the other games, and nothing is divided by a deviation.
+
 `rae`, role-conditioned advantage estimation (Liu et al. 2025, "SPIRAL"), compares a seat's result with a running
 mean of the seat's results in the same game against the same opponent, so that moving first is not rewarded. Every
 reply has the same weight. A weight by the length of the game would depend on the reply, and self-play would reach
@@ -16,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-ESTIMATORS = ("grpo", "rae")
+ESTIMATORS = ("grpo", "rae", "rloo")
 DECAY = 0.95
 """The decay of a running mean per game."""
 
@@ -80,18 +83,21 @@ def group_relative(moves: Sequence[Move], *, normalize: bool) -> list[float]:
         moves: A batch.
         normalize: Whether to divide by the group's standard deviation.
     """
-    groups: dict[tuple[str, int, int], list[float]] = defaultdict(list)
-    for move in moves:
-        groups[move.task, move.seat, move.turn].append(move.reward)
-    weights = _weights(moves)
     advantages = []
-    for move, weight in zip(moves, weights, strict=True):
-        rewards = groups[move.task, move.seat, move.turn]
+    for move, weight, rewards in zip(moves, _weights(moves), _groups(moves), strict=True):
         mean = sum(rewards) / len(rewards)
         spread = math.sqrt(sum((reward - mean) ** 2 for reward in rewards) / max(1, len(rewards) - 1))
         scale = spread + 1e-6 if normalize else 1.0
         advantages.append(weight * (move.reward - mean) / scale if len(rewards) > 1 else 0.0)
     return advantages
+
+
+def leave_one_out(moves: Sequence[Move]) -> list[float]:
+    """The advantages of `rloo`, one for each move. They are 0 in a group of one."""
+    return [
+        weight * (move.reward * len(rewards) - sum(rewards)) / max(1, len(rewards) - 1)
+        for move, weight, rewards in zip(moves, _weights(moves), _groups(moves), strict=True)
+    ]
 
 
 def role_conditioned(moves: Sequence[Move], baselines: RoleBaselines) -> list[float]:
@@ -101,6 +107,14 @@ def role_conditioned(moves: Sequence[Move], baselines: RoleBaselines) -> list[fl
     """
     baselines.advance(moves)
     return [move.reward - move.discount * baselines.of(move) for move in moves]
+
+
+def _groups(moves: Sequence[Move]) -> list[list[float]]:
+    """For each move the rewards of the same turn of the same seat in all games of its task."""
+    groups: dict[tuple[str, int, int], list[float]] = defaultdict(list)
+    for move in moves:
+        groups[move.task, move.seat, move.turn].append(move.reward)
+    return [groups[move.task, move.seat, move.turn] for move in moves]
 
 
 def _weights(moves: Sequence[Move]) -> list[float]:

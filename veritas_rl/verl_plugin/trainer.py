@@ -13,7 +13,7 @@ waits for the longest. They add:
 - The first batch, and the newest of a step with a checkpoint or a validation, are saved, see `saved_batch`.
 - A warning on the console reports a disk that is nearly full. Before the disk is too full for a checkpoint, a
   checkpoint is saved and the run ends, see `checkpoints.room`.
-- The estimators `grpo` and `rae` compare whole games, seat by seat, see `advantages`.
+- The estimators `grpo`, `rloo` and `rae` compare whole games, seat by seat, see `advantages`.
 - How far a batch is played is written to a file for the launcher, see `rollout_progress`.
 - A warning is printed once if many replies are truncated for several steps.
 - A line is printed once if a custom reward function returns a reward outside of [0, 1].
@@ -78,7 +78,7 @@ from veritas_rl.errors import UserError
 from veritas_rl.paths import ray_folder
 from veritas_rl.seeding import digest
 from veritas_rl.verl_plugin import dropout, loop_manager, loop_worker, not_finite
-from veritas_rl.verl_plugin.advantages import ESTIMATORS, RoleBaselines, group_relative, role_conditioned
+from veritas_rl.verl_plugin.advantages import ESTIMATORS, RoleBaselines, group_relative, leave_one_out, role_conditioned
 from veritas_rl.verl_plugin.agreement import METRIC, AgreementWatch
 from veritas_rl.verl_plugin.batches import bound_losses, even_mini_batches, moves_of, outcomes, whole_groups
 from veritas_rl.verl_plugin.cpu import room
@@ -276,7 +276,7 @@ class TaskTraining(PPOTrainer):
         return batch
 
     def _compare_games(self, batch: KVBatchMeta) -> KVBatchMeta:
-        """Replace verl's advantages by those of `grpo` or `rae`."""
+        """Replace verl's advantages by those of `grpo`, `rloo` or `rae`."""
         algorithm = self.config.algorithm
         columns = ["extra_fields", "rm_scores", "response_mask"]
         data = tq.kv_batch_get(keys=batch.keys, partition_id=str(batch.partition_id), select_fields=columns)
@@ -293,6 +293,8 @@ class TaskTraining(PPOTrainer):
         )
         if algorithm.adv_estimator == "grpo":
             found = group_relative(moves, normalize=algorithm.get("norm_adv_by_std_in_grpo", True))
+        elif algorithm.adv_estimator == "rloo":
+            found = leave_one_out(moves)
         else:
             found = role_conditioned(moves, self._baselines)
         advantages = dict(zip(real, found, strict=True))
