@@ -24,7 +24,6 @@ from veritas_rl.pins import required_version
 PAGE = reference.PAGE.read_text(encoding="utf-8")
 BASES = conf.CONFIG_DIR / "base"
 YAML_FILES = sorted(path for path in conf.CONFIG_DIR.rglob("*.yaml") if path.parent != BASES)
-BASES = conf.CONFIG_DIR / "base"
 CHOICES = [path for path in YAML_FILES if path.parent != conf.CONFIG_DIR]
 ONE_GPU = Hardware(cores=16, gpus=1, gpu_bytes=141 << 30)
 
