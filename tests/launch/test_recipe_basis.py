@@ -180,6 +180,15 @@ def test_recipes_are_short() -> None:
     assert len(lines) < 400
 
 
+def test_a_reference_to_nothing_is_named(tmp_path: Path) -> None:
+    folder = copied("hex_5", tmp_path)
+    rewrite(folder / "config.yaml", "epochs: 12", "rounds: 12")
+    with pytest.raises(
+        UserError, match=r"recipe refers to what neither .*'veritas_rl\.recipe\.values\.epochs' not found"
+    ):
+        described(folder, TRAINERS)
+
+
 def test_a_base_that_does_not_exist_is_named(tmp_path: Path) -> None:
     folder = copied("leduc_self_play", tmp_path)
     rewrite(folder / "config.yaml", "self_play]", "none]")

@@ -209,10 +209,7 @@ if [ -f "$checkout/train/scripts/setup.sh" ] && ! ours; then
 fi
 if ! ours || ! grep -qxF "$(stamp_of "$extra")" "$stamp" 2>/dev/null; then
     # The installer has a process group of its own, which ends with this script.
-    set -m
-    install &
-    installer=$!
-    set +m
+    installer=''
     stop() {
         kill -- "-$installer" 2>/dev/null || true
         say "interrupted: run the same command again to continue"
@@ -220,6 +217,10 @@ if ! ours || ! grep -qxF "$(stamp_of "$extra")" "$stamp" 2>/dev/null; then
     }
     trap 'stop 130' INT
     trap 'stop 143' TERM HUP
+    set -m
+    install &
+    installer=$!
+    set +m
     wait "$installer" || fail "the installation failed, see its last lines above: run the same command again to continue"
     trap - INT TERM HUP
     "$python" -c 'import pyspiel' 2>/dev/null || fail "OpenSpiel cannot be imported (import pyspiel): run pip install open_spiel, or build it from source"

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from veritas_rl.basis import Basis
 from veritas_rl.composition import with_bases
@@ -124,10 +125,14 @@ def read_description(folder: Path) -> Description | None:
     tree = with_bases(file)
     if OmegaConf.select(tree, "veritas_rl.recipe") is None:
         return None
-    values: Any = OmegaConf.to_container(tree.veritas_rl.recipe, resolve=True)
     where = f"{file}: veritas_rl.recipe"
+    try:
+        values: Any = OmegaConf.to_container(tree.veritas_rl.recipe, resolve=True)
+    except OmegaConfBaseException as error:
+        why = " ".join(str(error).split())
+        raise UserError(f"{where} refers to what neither the recipe nor its bases set: {why}") from error
     if isinstance(values, dict):
-        values.pop("values", None)  # Those that refer to them have them by now.
+        values.pop("values", None)  # those that refer to them have them by now
     _check_keys(values, {item.name for item in fields(Description)} - {"meaning", "basis"}, where)
     if values.get("trainer", "rl") not in TRAINERS:
         raise unknown("trainer of a recipe", values["trainer"], TRAINERS)
