@@ -101,6 +101,8 @@ def with_bases(file: Path) -> DictConfig:
         if not (named := BASE.fullmatch(key)):
             others.append(item)
             continue
+        if names is None:
+            raise UserError(f"{file}: write the base {key} as /base@_global_: NAME")
         for name in names if isinstance(names, list) else [names]:
             # Hydra looks there in this order.
             places = [folder / named[1] / f"{name}.yaml" for folder in (CONFIG_DIR, file.parents[1])]

@@ -1,10 +1,10 @@
 """User errors: one clear line and exit code 2, without a traceback."""
 
 import errno
+import os
 import re
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from pathlib import Path
@@ -74,6 +74,7 @@ def exit_on_user_error(main: Callable[[], int | None]) -> None:
 def _full_disk() -> str:
     """The full disk among those that a command usually writes to; "a file" if none is full."""
     here = Path.cwd()
-    folders = [here, *filter(Path.is_dir, here.glob("train/*")), Path(tempfile.gettempdir())]
-    full = [folder for folder in folders if shutil.disk_usage(folder).free < LEAST_FREE]
+    # tempfile would look for a folder that it can write to.
+    folders = [here, *here.glob("train/*"), Path(os.environ.get("TMPDIR") or "/tmp")]
+    full = [folder for folder in folders if folder.is_dir() and shutil.disk_usage(folder).free < LEAST_FREE]
     return f"the disk of {full[0]}" if full else "a file"

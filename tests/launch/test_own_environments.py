@@ -124,8 +124,8 @@ def test_a_new_package_passes_its_own_test(tmp_path: Path) -> None:
         ("riddles", 2, "exists already"),
         ("trace", 2, "is an environment of this repository"),
         ("mixture", 2, "is an environment of this repository"),
-        ("lambda", 2, "is a word or a module of Python"),
-        ("json", 2, "is a word or a module of Python"),
+        ("lambda", 2, "is a word of Python, or a module"),
+        ("json", 2, "is a word of Python, or a module"),
         ("My Quiz", 2, "is no name of a module"),
     ):
         done = subprocess.run([*tool, name, "--output", tmp_path], capture_output=True, text=True, check=False)

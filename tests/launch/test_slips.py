@@ -5,7 +5,7 @@ from datetime import datetime
 import pytest
 
 from veritas_rl.errors import UserError
-from veritas_rl.launch import rl
+from veritas_rl.launch import rl, sft
 from veritas_rl.launch.hardware import Hardware
 
 TASKS = "data.custom_cls.config"
@@ -48,6 +48,7 @@ SLIPS = {
     "game=othello": f"{TASKS}.adapter_config.game_types=othello",
     "opponent=random": f"play=episode {TASKS}.adapter_config.opponent=random",
     "mode=episode": "play=episode",
+    "mode=move": "play=move",
     "lr=1e-5": f"{ACTOR}.optim.lr=1e-5",
     "kl=0.1": f"{ACTOR}.use_kl_loss=true {ACTOR}.kl_loss_coef=0.1",
     "steps=100": "trainer.total_training_steps=100",
@@ -62,7 +63,9 @@ SLIPS = {
     "save_freq=5": "trainer.save_freq=5",
     "num_gpus=1": "trainer.n_gpus_per_node=1",
     "wandb=true": "trainer.logger=[console,file,wandb]",
+    "wandb=false": "trainer.logger=[console,file]",
     "resume=true": "trainer.resume_mode=auto",
+    "resume=false": "trainer.resume_mode=disable",
     "curriculum=off": f"{TASKS}.curriculum=null",
 }
 
@@ -83,6 +86,19 @@ def test_a_slip_is_answered_with_a_spelling_that_works(slip: str) -> None:
         plan(slip)
     said = str(caught.value)
     assert "\n" not in said
-    assert works in said or works.partition("=")[2] in said, said
-    if "model.path" not in works and "wandb" not in works:  # there is no such model here, and no key of wandb
+    if f"type {works}" not in said and f'type "{works.partition("=")[2]}"' not in said:
+        # One of the names that are likest, and not of all that there are.
+        near = said.partition("did you mean ")[2].partition("?")[0].split(" or ")
+        assert works.partition("=")[2] in near, said
+    if "model.path" not in works and "wandb]" not in works:  # there is no such model here, and no key of wandb
         plan(works)
+
+
+def test_fine_tuning_has_keys_of_its_own() -> None:
+    for slip, said in (
+        ("max_length=512", "type data.max_length=512"),
+        ("kl=0.1", "unknown configuration key kl: docs/"),
+    ):
+        with pytest.raises(UserError) as caught:
+            sft.plan([slip], {}, Hardware(cores=2, gpus=0, gpu_bytes=0), datetime(2026, 1, 1), dry=True)
+        assert said in str(caught.value)

@@ -218,7 +218,7 @@ if ! ours || ! grep -qxF "$(stamp_of "$extra")" "$stamp" 2>/dev/null; then
     trap 'stop 130' INT
     trap 'stop 143' TERM HUP
     set -m
-    install &
+    install </dev/null &
     installer=$!
     set +m
     wait "$installer" || fail "the installation failed, see its last lines above: run the same command again to continue"

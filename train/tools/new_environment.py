@@ -76,7 +76,7 @@ def main() -> None:
     if given.name in ENVIRONMENTS or (ROOT / f"train/verl/config/environment/{given.name}.yaml").is_file():
         raise UserError(f"{given.name} is an environment of this repository: choose another name")
     if keyword.iskeyword(given.name) or find_spec(given.name):
-        raise UserError(f"{given.name} is a word or a module of Python: choose another name")
+        raise UserError(f"{given.name} is a word of Python, or a module that it finds already: choose another name")
     folder = given.output / given.name
     if folder.exists():
         raise UserError(f"{folder} exists already: choose another name, or another folder with --output")

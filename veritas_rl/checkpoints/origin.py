@@ -19,6 +19,9 @@ PACKAGES = ("veritas-rl", "verl", "torch", "transformers", "peft", "open_spiel")
 
 SETTINGS = (
     "algorithm.adv_estimator",
+    "algorithm.norm_adv_by_std_in_grpo",
+    "actor_rollout_ref.actor.policy_loss.loss_mode",
+    "actor_rollout_ref.actor.loss_agg_mode",
     "algorithm.gamma",
     "algorithm.lam",
     "data.train_batch_size",

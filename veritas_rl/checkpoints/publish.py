@@ -217,7 +217,8 @@ def card_of(
         license_link=origin.licence.get("license_link"),
     )
     estimator = origin.recipe.get("algorithm.adv_estimator")
-    method = METHODS.get(str(estimator), estimator)
+    loss = origin.recipe.get("actor_rollout_ref.actor.policy_loss.loss_mode")
+    method = str(loss).upper() if loss in ("gspo", "cispo") else METHODS.get(str(estimator), estimator)
     if method is None and "optim.lr" in origin.recipe:
         method = "supervised fine-tuning"
     lora = origin.lora

@@ -230,7 +230,7 @@ class OneTurn(Environment):
                 return float(words.canonical(answer) == truth)
             except (ValueError, ArithmeticError):
                 return None
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise UserError(fault(error, file_of(self._make), first_line(self._make))) from error
         value = calls(self._make, words.score, question, answer)
         if not isinstance(value, Real) or not 0 <= value <= 1:

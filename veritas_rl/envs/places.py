@@ -71,15 +71,16 @@ def file_of(place: str) -> Path | None:
 
 
 def is_installed(place: str, points: Iterable[str]) -> bool:
-    """Whether a file's place is also that of an installed package.
+    """Whether a place is also that of an installed package.
 
     Args:
         place: An absolute place.
         points: The entry points, `package.module:NAME`, of the packages.
     """
+    points = tuple(points)
     file, _, name = place.rpartition(":")
     modules = (module for module, _, other in (point.partition(":") for point in points) if other == name)
-    return any(_is_copy(_origin(module), Path(file)) for module in modules)
+    return place in points or any(_is_copy(_origin(module), Path(file)) for module in modules)
 
 
 def files() -> dict[str, Path]:
@@ -123,7 +124,7 @@ def _origin(module: str) -> str | None:
         return getattr(loaded, "__file__", None)
     try:
         return getattr(find_spec(module), "origin", None)
-    except ImportError:  # of its package
+    except Exception:  # its package cannot be imported
         return None
 
 
@@ -143,6 +144,8 @@ def module_of_file(path: str) -> ModuleType:
     file = Path(path)
     if not file.stem.isidentifier():
         raise UserError(f"{file.name} cannot be loaded: name the file as a module, with letters, digits and _")
+    if file.stem in sys.stdlib_module_names:
+        raise UserError(f"{file.name} has the name of another module (of Python): rename the file")
     origin = _origin(file.stem)
     # Ray's copy of the file on each node and that of an installed package are found first, as everywhere in Python.
     if origin and not _is_copy(origin, file):

@@ -113,7 +113,7 @@ def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware
     machine = [override for override in hardware.overrides(kind) if group_of(override) not in of_recipe]
     if "environment" not in of_recipe and any(re.match(rf"\+*{ENVIRONMENTS}[.=]", item) for item in own):
         machine.append(MIXTURE)
-    machine += defaults_of_others(named, kind)
+    machine += defaults_of_others([*(recipe.written(ENV) if recipe else []), *named], kind)
     return last_choices([*machine, *(recipe.overrides() if recipe else []), *named])
 
 
@@ -121,7 +121,7 @@ def defaults_of_others(named: Sequence[str], kind: str) -> list[str]:
     """The defaults of an environment without a group of its own, as the groups of the others set them.
 
     Args:
-        named: The overrides of environment variables and command line.
+        named: The overrides of recipe, environment variables and command line.
         kind: The choice of the group start.
     """
     if OTHER not in named:

@@ -242,14 +242,20 @@ NAMES_ELSEWHERE = {
 """Other trainers' names of settings, each with the last parts of the key here."""
 
 WORDS_ELSEWHERE = {
-    **dict.fromkeys(("wandb", "use_wandb", "report_to"), "trainer.logger=[console,file,wandb]"),
-    **dict.fromkeys(("kl", "beta"), "actor_rollout_ref.actor.use_kl_loss=true actor_rollout_ref.actor.kl_loss_coef={}"),
-    "opponent": f"play=episode {ADAPTER}.opponent={{}}",
-    "resume": "trainer.resume_mode=auto",
-    "mode": "play=episode",
-    "curriculum": f"{TASKS}.curriculum=null",
+    **dict.fromkeys(
+        ("wandb", "use_wandb", "report_to"), ("trainer.logger=[console,file,wandb]", "trainer.logger=[console,file]")
+    ),
+    **dict.fromkeys(
+        ("kl", "beta"),
+        (f"{ACTOR}.use_kl_loss=true {ACTOR}.kl_loss_coef=VALUE", f"{ACTOR}.use_kl_loss=false"),
+    ),
+    "opponent": (f"play=episode {ADAPTER}.opponent=VALUE", "play=move"),
+    "resume": ("trainer.resume_mode=auto", "trainer.resume_mode=disable"),
+    "mode": ("play=VALUE", "play=move"),
+    "curriculum": (f"{TASKS}.curriculum={{}}", f"{TASKS}.curriculum=null"),
 }
-"""Names of settings that have other values here, each with what to type; {} stands for the value."""
+"""Names that stand for other settings of RL here, each with what to type, also for a value of `OFF`."""
+OFF = frozenset({"0", "false", "no", "none", "null", "off"})
 
 NEAR, MOST = 0.75, 3
 """How similar a suggested key must be, from 0 to 1, and how many are suggested."""
@@ -413,8 +419,8 @@ def unknown_key(key: str, value: str, configuration: DictConfig | None) -> UserE
         configuration: A configuration with the existing keys; None if it is not known.
     """
     near = [f"{name}={value}" for name in nearest(key, configuration)] if configuration is not None else []
-    if key in WORDS_ELSEWHERE:
-        near = [WORDS_ELSEWHERE[key].replace("{}", value)]
+    if key in WORDS_ELSEWHERE and (configuration is None or "actor_rollout_ref" in configuration):
+        near = [WORDS_ELSEWHERE[key][value.lower() in OFF].replace("VALUE", value)]
     hint = f"type {' or '.join(near)}; " if near else ""
     return UserError(f"unknown configuration key {key}: {hint}{PAGE} lists the keys")
 
@@ -422,9 +428,10 @@ def unknown_key(key: str, value: str, configuration: DictConfig | None) -> UserE
 def nearest(key: str, configuration: DictConfig) -> list[str]:
     """The existing keys that a user may have meant, the likeliest first."""
     *before, last = key.split(".")
-    before += NAMES_ELSEWHERE.get(last, last).split(".")
-    last = before.pop()
     known = [name for name in dict.fromkeys(_keys(configuration)) if _place(name) < len(PLACES)]
+    *nodes, end = NAMES_ELSEWHERE.get(last, last).split(".")
+    if any(name.split(".")[-1] == end for name in known):  # fine-tuning has other keys than RL
+        before, last = [*before, *nodes], end
     same = [name for name in known if name.split(".")[-1] == last]
     if not same:
         near = get_close_matches(last, {name.split(".")[-1] for name in known}, n=MOST, cutoff=NEAR)

@@ -153,7 +153,7 @@ def _check_estimator(configuration: DictConfig) -> None:
     if estimator not in ESTIMATORS:
         raise unknown("algorithm.adv_estimator", estimator, ESTIMATORS)
     if estimator in OF_GROUPS and samples == 1:
-        named = "ALGORITHM=grpo" if estimator == "grpo" else f"algorithm.adv_estimator={estimator}"
+        named = f"ALGORITHM={estimator}" if estimator in ("grpo", "rloo") else f"algorithm.adv_estimator={estimator}"
         raise UserError(f"{named} compares several samples of one task: set {ROLLOUT}.n to 2 or more")
     if estimator == "gae" and configuration.critic.enable is False:
         raise UserError("critic.enable=false leaves PPO without its critic: leave it out, or set algorithm=grpo")

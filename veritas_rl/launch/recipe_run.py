@@ -170,6 +170,11 @@ class RecipeRun:
         """
         recipe, own = recipe_of(typed, conf.GROUPS)
         assert recipe is not None
+        for override in own:
+            if override.lstrip("+~").startswith("veritas_rl.recipe."):
+                raise UserError(
+                    f"{override} has no effect: a recipe's stages are read from {recipe.folder}: change a copy"
+                )
         description = described(recipe.folder, {one.kind: one for one in (trainer, fine_tuner)})
         assert description is not None
         assert description.basis is not None

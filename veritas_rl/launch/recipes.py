@@ -57,6 +57,11 @@ class Recipe:
         """
         return OmegaConf.to_container(with_bases(self.folder / FILE))  # pyright: ignore[reportReturnType]
 
+    def written(self, key: str) -> list[str]:
+        """The value of a key in `config.yaml` and its bases as an override; nothing if they do not set it."""
+        value = OmegaConf.select(with_bases(self.folder / FILE), key)
+        return [] if value is None else [f"{key}={value}"]
+
     def choices(self) -> dict[str, str]:
         """The choices of the recipe's defaults list, by group."""
         items = [pair for item in self.settings()["defaults"] if isinstance(item, dict) for pair in item.items()]

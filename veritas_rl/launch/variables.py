@@ -5,6 +5,7 @@ Overrides on the command line take precedence over the variables.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from veritas_rl.checkpoints.adapter import rank_and_alpha, target_modules
@@ -38,7 +39,9 @@ def choice(name: str, value: str, known: Mapping[str, str]) -> str:
         UserError: `known` does not contain the value.
     """
     if value.strip().lower() not in known:
-        raise UserError(f"{name}={value} is not supported: set it to one of {', '.join(known)}")
+        near = get_close_matches(value.strip().lower(), known, cutoff=0.5)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise UserError(f"{name}={value} is not supported: set it to one of {', '.join(known)}{hint}")
     return known[value.strip().lower()]
 
 
