@@ -23,7 +23,7 @@ from veritas_rl.envs.answers import boxed
 from veritas_rl.envs.audit import Audit
 from veritas_rl.envs.base import Reason, Reply, Score, Session, Turn
 from veritas_rl.envs.environment import Environment, PlayerKind
-from veritas_rl.envs.own_code import calls, fault, file_of, first_line, watched
+from veritas_rl.envs.own_code import calls, first_line, watched
 from veritas_rl.envs.single import SingleAnswerAudit, SingleAnswerConfig, SingleAnswerSession
 from veritas_rl.envs.task import Manner, Pay, Task
 from veritas_rl.errors import UserError
@@ -227,11 +227,12 @@ class OneTurn(Environment):
         if words.score is None:
             truth = calls(self._make, words.canonical, question.truth)
             try:
-                return float(words.canonical(answer) == truth)
-            except (ValueError, ArithmeticError):
-                return None
-            except (Exception, SystemExit) as error:
-                raise UserError(fault(error, file_of(self._make), first_line(self._make))) from error
+                given = calls(self._make, words.canonical, answer)
+            except UserError as error:
+                if isinstance(error.__cause__, ValueError | ArithmeticError):
+                    return None
+                raise
+            return float(given == truth)
         value = calls(self._make, words.score, question, answer)
         if not isinstance(value, Real) or not 0 <= value <= 1:
             raise UserError(f"{first_line(words.score)}: score gave {value!r} for {answer!r}; it gives 0 to 1")

@@ -78,8 +78,12 @@ class RlRun(Run):
 
     def command(self) -> list[str]:
         variables = ",".join(f"{name}:{quoted(value)}" for name, value in self._of_workers())
-        files = places.files().values()
-        modules = [*(self.configuration.ray_kwargs.ray_init.runtime_env.get("py_modules") or []), *map(str, files)]
+        modules: list[str] = []
+        # Another node does not have the files of the command line.
+        if self.configuration.trainer.nnodes > 1 and (files := places.files().values()):
+            own = self.configuration.ray_kwargs.ray_init.runtime_env.get("py_modules") or []
+            sent = ",".join(map(quoted, [*own, *map(str, files)]))
+            modules = [f"++ray_kwargs.ray_init.runtime_env.py_modules=[{sent}]"]
         return [
             *(sys.executable, "-m", "verl.trainer.main_ppo"),
             f"--config-path={conf.CONFIG_DIR}",
@@ -87,12 +91,7 @@ class RlRun(Run):
             *self.overrides,
             # On several nodes, Ray's daemons were started earlier with another environment.
             f"++ray_kwargs.ray_init.runtime_env.env_vars={{{variables}}}",
-            # Another node does not have the files of the command line.
-            *(
-                [f"++ray_kwargs.ray_init.runtime_env.py_modules=[{','.join(map(quoted, modules))}]"]
-                if files and self.configuration.trainer.nnodes > 1
-                else []
-            ),
+            *modules,
         ]
 
     def _of_workers(self) -> Iterator[tuple[str, str]]:
