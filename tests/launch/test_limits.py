@@ -115,7 +115,8 @@ def test_every_estimator_of_verl_is_known() -> None:
     ("estimator", "said"),
     [
         ("grpo", "ALGORITHM=grpo compares several samples of one task"),
-        ("rloo", "algorithm.adv_estimator=rloo compares several samples of one task"),
+        ("rloo", "ALGORITHM=rloo compares several samples of one task"),
+        ("opo", "algorithm.adv_estimator=opo compares several samples of one task"),
         ("GRPO", "unknown algorithm.adv_estimator 'GRPO'"),
     ],
 )
@@ -124,7 +125,7 @@ def test_an_estimator_that_has_nothing_to_compare_is_refused(ppo: DictConfig, es
         limits.check_rl(changed(ppo, **{"algorithm.adv_estimator": estimator}))
 
 
-@pytest.mark.parametrize("estimator", ["rloo", "vtrace"])
+@pytest.mark.parametrize("estimator", ["opo", "vtrace"])
 def test_an_estimator_without_settings_of_its_own_composes_and_is_judged(estimator: str) -> None:
     configuration = compose_configuration(
         ["hardware=cpu", "start=made", "rollout=transformers", f"algorithm.adv_estimator={estimator}"]
