@@ -122,12 +122,12 @@ def test_every_tool_command_of_the_page_works(command: str, tmp_path: Path) -> N
         (tmp_path / "data.jsonl").write_text("".join(f'{{"prompt": "{n}", "answer": "{n}"}}\n' for n in range(20)))
         words[words.index("--input") + 1] = str(tmp_path / "data.jsonl")
     else:
-        words[words.index(number) + 1] = "60"
+        words[words.index(number) + 1] = "24"
     if SCORE not in words:
         words[words.index(output) + 1] = str(tmp_path)
     done = tool(*words)
     assert done.returncode == 0, done.stderr
-    expected = 20 if CONVERT in words else 60
+    expected = 20 if CONVERT in words else 60 if SCORE in words else 24
     assert len(pd.read_parquet(tmp_path / "train.parquet")) + len(pd.read_parquet(tmp_path / "val.parquet")) == expected
 
 

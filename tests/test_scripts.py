@@ -46,10 +46,9 @@ def test_a_dry_run_prints_the_command_and_the_configuration(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("name", "env"),
-    [("trace-GRPO", "trace"), ("lgc-v2-RL-GRPO", "lgc-v2"), ("lgc-v2-GRPO", "lgc-v2")],
+    ("name", "env", "typed"),
+    [("trace-GRPO", "trace", "."), ("lgc-v2-RL-GRPO", "lgc-v2", "bash"), ("lgc-v2-GRPO", "lgc-v2", ".")],
 )
-@pytest.mark.parametrize("typed", [".", "bash"])
 def test_environments_have_scripts_of_their_own(name: str, env: str, typed: str, tmp_path: Path) -> None:
     script = ROOT / f"train/scripts/{name}-trainer.sh"
     # The script can be sourced, and it ignores GAME_TYPES, which other scripts use.

@@ -171,9 +171,8 @@ def test_ppo_trains_a_model_that_was_made_on_the_spot(tmp_path: Path) -> None:
     subprocess.run([sys.executable, *proposed[1:], *few], cwd=ROOT, check=True)
 
 
-@pytest.mark.parametrize(
-    ("case", "steps"), [("kuhn_poker", 8), pytest.param("liars_dice(numdice=1)", 5, marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("case", "steps"), [("kuhn_poker", 8), ("liars_dice(numdice=1)", 5)])
 def test_the_default_command_teaches_a_game(case: str, steps: int, tmp_path: Path) -> None:
     """The settings of `benchmarks/learning.py`, with fewer steps."""
     train(tmp_path, f"trainer.total_training_steps={steps}", GAME_TYPES=case)
@@ -330,6 +329,7 @@ def test_the_reference_follows_the_checkpoints(tmp_path: Path) -> None:
 
 
 def test_games_of_one_task_are_compared_and_a_conversation_is_one_trajectory(tmp_path: Path) -> None:
+    """With the dynamic sampling of DAPO, so the games of each task of the batch end in more than one way."""
     _, (step,) = train(
         tmp_path,
         "episode",
@@ -343,8 +343,15 @@ def test_games_of_one_task_are_compared_and_a_conversation_is_one_trajectory(tmp
         "data.train_batch_size=8",
         "data.max_response_length=160",
         "actor_rollout_ref.rollout.n=4",
-        ALGORITHM="grpo",
+        ALGORITHM="dapo",
     )
+    batch = shown_batch.load(shown_batch.find(str(tmp_path), None), None)
+    ends: dict[int, set[float]] = defaultdict(set)
+    for row in batch.real:
+        ends[row.group].add(row.info["success"])
+    assert [len(values) for values in ends.values()] == [2] * 8
+    drawn, left_out = (step[f"training/filter_groups/{name}"] for name in ("drawn", "left_out"))
+    assert 0 < left_out <= drawn - 8
     assert {
         "openspiel/vs_mcts:2/success",
         "openspiel/seat_0/success",
@@ -358,7 +365,8 @@ def test_games_of_one_task_are_compared_and_a_conversation_is_one_trajectory(tmp
     assert step["actor/grad_norm"] > 0
 
 
-def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", ["stopped", pytest.param("killed", marks=pytest.mark.long)])
+def test_a_run_that_is_stopped_or_killed_goes_on_as_if_it_had_not_been(ending: str, tmp_path: Path) -> None:
     folder, rollouts = tmp_path / "checkpoints", tmp_path / "rollouts"
     # Later tasks depend on the results of all earlier tasks.
     settings = [
@@ -378,7 +386,6 @@ def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path
         "veritas_rl.warm_up.steps=30",
         "veritas_rl.evaluation=null",
         "data.train_batch_size=16",
-        "veritas_rl.replies.move.gae=1",
         *settings,
     ]
     secrets = {"HF_TOKEN": "hf_ofmine", "WANDB_API_KEY": "0123456789abcdef0123456789abcdef01234567"}
@@ -387,18 +394,19 @@ def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path
     def until(reached: Callable[[], bool], number: signal.Signals) -> int:
         return ended(command, environment, reached, number, tmp_path / "printed")
 
-    # SIGTERM early in the run: it saves a checkpoint, although none is due, and exits.
-    assert until(lambda: has_stepped(folder), signal.SIGTERM) == 143
-    (first,) = folder.glob("global_step_*")
-    assert (first / "checkpoint.json").exists()
-    assert not left_of(folder)
-    # Killed after the checkpoint of step 3, which is saved just before the metrics of step 3 are written.
-    assert until(lambda: has_stepped(folder, 3), signal.SIGKILL) == -signal.SIGKILL
-    assert (folder / "global_step_3/checkpoint.json").exists()
-    assert not psutil.wait_procs(naming(str(folder)), 30)[1]
+    if ending == "stopped":
+        # SIGTERM early in the run: it saves a checkpoint, although none is due, and exits.
+        assert until(lambda: has_stepped(folder), signal.SIGTERM) == 143
+        assert not left_of(folder)
+    else:
+        # After the checkpoint of step 3, which is saved just before the metrics of step 3 are written.
+        assert until(lambda: has_stepped(folder, 3), signal.SIGKILL) == -signal.SIGKILL
+        assert not psutil.wait_procs(naming(str(folder)), 30)[1]
+    (saved,) = folder.glob("global_step_*")
+    assert (saved / "checkpoint.json").exists()
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "resuming from step 3 of 6" in done.stdout
+    assert f"resuming from step {saved.name.rpartition('_')[2]} of 6" in done.stdout
 
     assert [record["step"] for record in metrics(folder)] == [1, 2, 3, 4, 5, 6]
     events = EventAccumulator(str(logs(folder) / "tensorboard")).Reload()

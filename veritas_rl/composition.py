@@ -4,14 +4,19 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 from hydra import compose, initialize_config_dir
+from hydra._internal.core_plugins.file_config_source import FileConfigSource
+from hydra._internal.sources_registry import SourcesRegistry
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.plugins import Plugins
+from hydra.plugins.config_source import ConfigResult
 from omegaconf import DictConfig, OmegaConf
 
 from veritas_rl import shared_prompts
@@ -34,8 +39,8 @@ UNCOUNTED = (
     "actor_rollout_ref.rollout.prometheus",
     *("actor_rollout_ref.actor.profiler", "actor_rollout_ref.ref.profiler", "actor_rollout_ref.rollout.profiler"),
     *("critic.profiler", "profiler"),
-    # The name of a group, whose settings count.
-    "veritas_rl.start",
+    # The names of groups, whose settings count.
+    *("veritas_rl.start", "veritas_rl.algorithm"),
     # What a recipe expects and shows, and its short form.
     *("veritas_rl.recipe.expected", "veritas_rl.recipe.curve", "veritas_rl.recipe.short"),
     # From which other settings take their values, and those count.
@@ -48,7 +53,7 @@ UNCOUNTED = (
 OF_ENVIRONMENTS = ("reward.custom_reward_function.path", "train/tools/reward-manager.py")
 """The file that stands for the rewards of environments themselves. It does not count, and a user's own file does."""
 
-CHOICES = frozenset({"move", "episode", "ppo", "grpo", "rae", "gae", "rloo"})
+CHOICES = frozenset({"move", "episode", "ppo", "grpo", "rae"})
 """The keys of tables in `veritas_rl`, such as `learning_rate`. Other settings take their values from these tables, and
 are counted themselves."""
 
@@ -73,11 +78,33 @@ def composed(folder: Path, name: str, overrides: Sequence[str]) -> DictConfig:
         HydraException: Hydra refuses an override.
         OmegaConfBaseException: An interpolation cannot be resolved.
     """
+    Plugins.instance()  # which registers Hydra's own sources
+    SourcesRegistry.instance().types[FileConfigSource.scheme()] = _ReadOnce
     GlobalHydra.instance().clear()
     with initialize_config_dir(config_dir=str(folder), version_base=None):
         configuration = compose(config_name=name, overrides=_without_import(folder / f"{name}.yaml", overrides))
     OmegaConf.resolve(configuration)
     return configuration
+
+
+class _ReadOnce(FileConfigSource):
+    """Hydra's source of YAML files, which parses a file again only when it has changed.
+
+    Parsing the forty files of a run takes longer than merging them, and a command composes several times.
+    """
+
+    _read: ClassVar[dict[tuple[str, str, int, int], ConfigResult]] = {}
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        """As Hydra's method."""
+        file = Path(self.path, self._normalize_file_name(config_path))
+        if not file.is_file():
+            return super().load_config(config_path)  # which raises Hydra's error
+        state = file.stat()
+        key = (self.provider, str(file), state.st_mtime_ns, state.st_size)
+        if key not in self._read:
+            self._read[key] = super().load_config(config_path)
+        return deepcopy(self._read[key])
 
 
 def with_bases(file: Path) -> DictConfig:

@@ -95,7 +95,7 @@ def test_the_card_of_a_model_of_the_hub(model: Path, bases: dict[str, Path]) -> 
         "lora": None,
         "on_hub": True,
         "licence": {"license": "other", "license_name": "qwen", "license_link": "https://example.org/licence"},
-        "recipe": {"algorithm.adv_estimator": "grpo", "veritas_rl.seed": 7, "adapter_config.cases": ["hex", "go"]},
+        "recipe": {"veritas_rl.algorithm": "GRPO", "veritas_rl.seed": 7, "adapter_config.cases": ["hex", "go"]},
         "versions": {"verl": "0.9.1"},
     }
     source = "/home/somebody/checkpoints/openspiel-7/global_step_50"

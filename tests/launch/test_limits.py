@@ -134,6 +134,21 @@ def test_an_estimator_without_settings_of_its_own_composes_and_is_judged(estimat
         limits.check_rl(configuration)
 
 
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"algorithm.adv_estimator": "gae"}, "needs groups, and gae has none: set algorithm=dapo"),
+        ({"algorithm.filter_groups.metric": None}, r"needs algorithm\.filter_groups\.metric: set it to success"),
+        ({"trainer.v1.trainer_mode": "game_async"}, r"needs trainer\.v1\.trainer_mode=game"),
+    ],
+)
+def test_dynamic_sampling_needs_groups_a_metric_and_steps_that_wait(values: dict[str, Any], said: str) -> None:
+    dapo = compose_configuration(["hardware=cpu", "start=made", "rollout=transformers", "algorithm=dapo"])
+    limits.check_rl(dapo)
+    with pytest.raises(UserError, match=f"^algorithm.filter_groups.enable=true {said}"):
+        limits.check_rl(changed(dapo, **values))
+
+
 def test_ppo_needs_its_critic(ppo: DictConfig) -> None:
     with pytest.raises(UserError, match=r"^critic\.enable=false leaves PPO without its critic: "):
         limits.check_rl(changed(ppo, **{"critic.enable": False}))

@@ -31,7 +31,7 @@ SLIPS = {
     "algorithm=Dr.GRPO": "algorithm=dr_grpo",
     "algorithm=GSPO": "algorithm=gspo",
     "ALGORITHM=RL00": "ALGORITHM=rloo",
-    "algorithm=dapo": f"algorithm=grpo {ACTOR}.clip_ratio_high=0.28",
+    "algorithm=DAPO": "algorithm=dapo",
     "hardware=h100x8": "hardware=h200x8",
     "hardware=8xh100": "hardware=h200x8",
     "hardware=a100": "hardware=h100x1",

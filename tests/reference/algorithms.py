@@ -3,7 +3,7 @@
 - PPO: Schulman et al. 2017, arXiv 1707.06347, with the second clip of Ye et al. 2020, arXiv 1912.09729
 - GAE: Schulman et al. 2016, arXiv 1506.02438
 - KL penalty in the reward: Ziegler et al. 2019, arXiv 1909.08593; estimators of KL: joschu.net/blog/kl-approx.html
-- GRPO: Shao et al. 2024, arXiv 2402.03300, for whole games as `veritas_rl.verl_plugin.advantages` defines it
+- GRPO: Shao et al. 2024, arXiv 2402.03300, for whole games as `veritas_rl.verl_plugin.algorithms.grpo` says
 - RAE: Liu et al. 2025 (SPIRAL), arXiv 2506.24119
 - RLOO: Ahmadian et al. 2024, arXiv 2402.14740, for whole games as GRPO
 - REINFORCE++: Hu et al. 2025, arXiv 2501.03262, equations of the version without groups

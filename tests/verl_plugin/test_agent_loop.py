@@ -29,6 +29,7 @@ def play_with(
     response_length: int = LIMIT,
     *,
     say_limit: bool = False,
+    length_penalty: float | None = None,
     reward: Path | None = None,
     **adapter: Any,
 ) -> list[AgentLoopOutput]:
@@ -39,7 +40,8 @@ def play_with(
     rollout = {"prompt_length": prompt_length, "response_length": response_length, "agent": {"num_workers": 1}}
     nodes = {"actor_rollout_ref": {"rollout": rollout}, "trainer": {"nnodes": 1}, "data": {}}
     custom = {"custom_reward_function": {"path": reward and str(reward), "name": "compute_score"}}
-    config = OmegaConf.create({**nodes, "veritas_rl": {"say_limit": say_limit}, "reward": custom})
+    own = {"say_limit": say_limit, "length_penalty": length_penalty}
+    config = OmegaConf.create({**nodes, "veritas_rl": own, "reward": custom})
     settings = {"env": "openspiel", "adapter_config": {"cases": "tic_tac_toe", "prompt": "brief", **adapter}}
     row = DynamicEnvDataset("train", None, {"seed": 1, "custom_cls": {"config": settings}})[0]
 
@@ -199,6 +201,17 @@ def test_a_custom_reward_function_gets_a_conversation_at_once(custom: Path) -> N
     assert all(reply.startswith("\\boxed{") for reply in said)
     assert info(output)["length"] == sum(output.response_mask)
     assert output.reward_score == info(output)["shaped"] + 10 * len(said)
+
+
+@pytest.mark.parametrize(("limit", "lost"), [(200, 0.0), (20, 0.5), (15, 1.0)])
+def test_a_reply_near_the_limit_of_tokens_loses_reward(limit: int, lost: float) -> None:
+    reply = [*tokens("\\boxed{4}"), TOKENIZER.eos_token_id]
+    reply = [*tokens("a" * (15 - len(reply))), *reply]
+    assert len(reply) == 15
+    (plain,) = play_with(lambda _: reply, 200, limit)
+    (output,) = play_with(lambda _: reply, 200, limit, length_penalty=0.5)
+    assert info(output) == {**info(plain), "length_penalty": pytest.approx(lost)}
+    assert output.reward_score == pytest.approx((plain.reward_score or 0) - lost)
 
 
 def test_a_custom_reward_function_is_not_called_without_a_reply(custom: Path) -> None:

@@ -7,9 +7,17 @@ from itertools import groupby
 import pytest
 from omegaconf import OmegaConf
 
+from veritas_rl.errors import UserError
 from veritas_rl.launch.configuration import compose_configuration
-from veritas_rl.verl_plugin.advantages import RoleBaselines, role_conditioned
-from veritas_rl.verl_plugin.batches import bound_losses, even_mini_batches, moves_of, outcomes, whole_groups
+from veritas_rl.verl_plugin.algorithms import rae
+from veritas_rl.verl_plugin.batches import (
+    VariedGroups,
+    bound_losses,
+    even_mini_batches,
+    moves_of,
+    outcomes,
+    whole_groups,
+)
 
 
 def info(value: float, success: float) -> dict[str, float]:
@@ -92,7 +100,29 @@ def test_each_role_compares_a_custom_reward_with_the_mean_of_custom_rewards() ->
         {"reward_extra_info": said, "move": {"seat": seat, "discount": 0.5, "opponent": "self"}} for seat in (0, 1, 0)
     ]
     moves = moves_of([f"u_3_{index}" for index in range(3)], fields, [10.0, -4.0, 30.0], custom=True)
-    assert role_conditioned(moves, RoleBaselines()) == [-10.0, 0.0, 10.0]
+    assert rae.advantages(moves, {}, {}) == [-10.0, 0.0, 10.0]
+
+
+def test_a_group_varies_if_the_replies_of_one_seat_differ() -> None:
+    """By the metric: two replies that fail with different rewards teach nothing of success."""
+    rows = [
+        (f"{group}_{copy}_{seat}", {"reward_extra_info": {"success": success}, "move": {"seat": seat}}, reward)
+        for group, copy, seat, success, reward in (
+            *(("won", 0, 0, 1.0, 1.0), ("won", 1, 0, 1.0, 1.0)),
+            *(("shaped", 0, 0, 0.0, 0.0), ("shaped", 1, 0, 0.0, 0.5)),
+            *(("mixed", 0, 0, 1.0, 1.0), ("mixed", 1, 0, 0.0, 0.0)),
+            *(
+                ("seats", 0, 0, 1.0, 1.0),
+                ("seats", 0, 1, 0.0, 0.0),
+                ("seats", 1, 0, 1.0, 1.0),
+                ("seats", 1, 1, 0.0, 0.0),
+            ),
+        )
+    ]
+    assert VariedGroups("success", 10, {}).uids(rows) == {"mixed"}
+    assert VariedGroups("reward", 10, {}).uids(rows) == {"mixed", "shaped"}
+    with pytest.raises(UserError, match=r"metric=acc is no number of a reply: set it to one of reward, success$"):
+        VariedGroups("acc", 10, {}).uids(rows)
 
 
 def test_replies_are_numbered_by_seat() -> None:

@@ -185,7 +185,7 @@ def test_one_reward_starts_the_count_of_steps_without_again() -> None:
     [
         ((), None, None),
         ((GAME, "play=episode"), None, "episode"),
-        ((f"++{ADAPTER}.game_types='connect_four,tic_tac_toe'",), "random", None),
+        pytest.param((f"++{ADAPTER}.game_types='connect_four,tic_tac_toe'",), "random", None, marks=pytest.mark.long),
         (("environment=lgc-v2", f"+{ADAPTER}.cases=dyck_language"), None, None),
     ],
     ids=["openspiel", "whole games", "too large to solve", "lgc-v2"],

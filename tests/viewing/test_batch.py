@@ -63,7 +63,14 @@ def row(number: int, said: str, reward: float, advantage: float, chance: float =
 
 
 def batch_of(*rows: Row, **settings: Any) -> Batch:
-    said = {"experiment": "quiz", "model": "tiny", "algorithm": "grpo", "temperature": 1.0, "response_length": 99}
+    said = {
+        "experiment": "quiz",
+        "model": "tiny",
+        "algorithm": "grpo",
+        "compares": True,
+        "temperature": 1.0,
+        "response_length": 99,
+    }
     return Batch(
         step=3,
         settings=said | settings,

@@ -18,6 +18,7 @@ PACKAGES = ("veritas-rl", "verl", "torch", "transformers", "peft", "open_spiel")
 """The packages whose versions are stored."""
 
 SETTINGS = (
+    "veritas_rl.algorithm",
     "algorithm.adv_estimator",
     "algorithm.norm_adv_by_std_in_grpo",
     "actor_rollout_ref.actor.policy_loss.loss_mode",

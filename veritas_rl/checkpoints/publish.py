@@ -27,15 +27,6 @@ from veritas_rl.errors import UserError
 
 CARD, TEMPLATE = "README.md", Path(__file__).with_name("model_card.md.jinja")
 
-METHODS = {
-    "gae": "PPO with a critic",
-    "grpo": "GRPO",
-    "rae": "role-conditioned advantages",
-    "rloo": "RLOO",
-    "reinforce_plus_plus": "REINFORCE++",
-}
-"""Display names of verl's advantage estimators."""
-
 _FOLDERS = re.compile(r"(?<![\w.:/])~?/(?:[^\s/:,;|]+/)*([^\s/:,;|]+)")
 """A path of this machine, of which only the last part is published."""
 
@@ -216,9 +207,7 @@ def card_of(
         license_name=origin.licence.get("license_name"),
         license_link=origin.licence.get("license_link"),
     )
-    estimator = origin.recipe.get("algorithm.adv_estimator")
-    loss = origin.recipe.get("actor_rollout_ref.actor.policy_loss.loss_mode")
-    method = str(loss).upper() if loss in ("gspo", "cispo") else METHODS.get(str(estimator), estimator)
+    method = origin.recipe.get("veritas_rl.algorithm") or origin.recipe.get("algorithm.adv_estimator")
     if method is None and "optim.lr" in origin.recipe:
         method = "supervised fine-tuning"
     lora = origin.lora

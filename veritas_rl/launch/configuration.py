@@ -28,6 +28,7 @@ from veritas_rl.launch import keys, start
 from veritas_rl.launch.hardware import Hardware, suited_to
 from veritas_rl.launch.recipes import Recipe, recipe_of
 from veritas_rl.launch.variables import VARIABLES, overrides_from
+from veritas_rl.verl_plugin import algorithms
 
 RL_CONFIG = "rl"
 """The root YAML file for reinforcement learning."""
@@ -60,7 +61,6 @@ OTHER_CHOICES: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("reinforce", "leave_one_out"), "algorithm=rloo"),
         **dict.fromkeys(("reinforce++", "rf++"), "algorithm=reinforce_plus_plus"),
         **dict.fromkeys(("drgrpo", "dr.grpo"), "algorithm=dr_grpo"),
-        "dapo": "algorithm=grpo actor_rollout_ref.actor.clip_ratio_high=0.28",
         "gae": "algorithm=ppo",
     },
     "environment": {
@@ -106,6 +106,7 @@ def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware
     recipe, own = recipe_of(typed, GROUPS)
     check_once(own)
     named = [*map(_as_hydra_means, overrides_from(environment)), *map(_as_hydra_means, own)]
+    named = [*_algorithm_of_estimator(named), *named]
     check_choices(named)
     check_adapter_is_trained(named, environment)
     of_recipe = recipe.choices() if recipe else {}
@@ -136,6 +137,13 @@ def defaults_of_others(named: Sequence[str], kind: str) -> list[str]:
         values |= {"prompt": "brief"} if kind == start.MADE else {}
     node = f"++data.custom_cls.config.defaults.{environment.name}"
     return [f"{node}.{key}={value}" for key, value in values.items() if key in environment.settings]
+
+
+def _algorithm_of_estimator(named: Sequence[str]) -> list[str]:
+    """The choice that `algorithm.adv_estimator`, which users of verl type, stands for where no algorithm is chosen."""
+    typed = {_key_of(item): item.partition("=")[2] for item in named}
+    name = None if "algorithm" in typed else algorithms.name_of(typed.get("algorithm.adv_estimator", ""))
+    return [f"algorithm={name}"] if name else []
 
 
 def _key_of(override: str) -> str:

@@ -17,6 +17,7 @@ from veritas_rl.planning.compose import AnyPlan, multiplies_bf16, plan_of, plan_
 from veritas_rl.planning.forecast import JUDGING
 from veritas_rl.planning.models import UnknownShape, find_shape
 from veritas_rl.planning.plan import Plan
+from veritas_rl.verl_plugin import algorithms
 
 AUTO = "auto"
 PRECISION, AT_ONCE, TOKENS = (f"veritas_rl.{name}" for name in ("precision", "replies_at_once", "micro_batch_tokens"))
@@ -176,13 +177,13 @@ def described(configuration: DictConfig) -> str:
     """
     rl, settings = configuration.actor_rollout_ref, configuration.veritas_rl
     estimator = configuration.algorithm.adv_estimator
-    said = [*_named(settings, rl.model), "PPO" if estimator == "gae" else estimator.upper()]
+    said = [*_named(settings, rl.model), settings.algorithm if algorithms.of_estimator(estimator) else estimator]
     if settings.get("precision"):
         said += [
             f"{settings.precision}, {rl.rollout.max_num_seqs} replies at once",
             f"micro-batches of {rl.actor.ppo_max_token_len_per_gpu} tokens",
         ]
-        if estimator == "grpo":
+        if estimator != "gae":
             said.append("ALGORITHM=ppo adds a critic, which doubles the work")
     return _said(settings, said)
 

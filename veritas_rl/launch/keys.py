@@ -15,6 +15,7 @@ from veritas_rl.checkpoints.origin import TASKS
 from veritas_rl.envs.registry import environment_names, get_environment
 from veritas_rl.errors import UserError, unknown
 from veritas_rl.launch.recipes import Recipe
+from veritas_rl.verl_plugin import algorithms
 
 ACTOR, CRITIC, ROLLOUT, REF = (
     *("actor_rollout_ref.actor", "critic"),
@@ -51,6 +52,7 @@ class Dead:
         return self.needs is None or OmegaConf.select(configuration, self.needs[0]) not in self.needs[1]
 
 
+NORMALIZE = "norm_adv_by_std_in_grpo"
 _REWARDS = "the agent loop scores each reply in its environment"
 _OWN_REWARD = f"name a function of your own by {REWARD}.path"
 _ROWS = "the rows are made of tasks and not read from files"
@@ -88,18 +90,17 @@ WITHOUT_EFFECT: dict[str, Dead] = {
     "custom_reward_function": Dead("verl 0.9.1 has moved it", f"set {REWARD}.path and .name"),
     "reward_model": Dead(_REWARDS, _OWN_REWARD),
     "sandbox_fusion": Dead(_REWARDS, _OWN_REWARD),
-    "algorithm.filter_groups": Dead(
-        "the replay buffer keeps every group, and equal rewards of a group give no advantage",
-        f"{TASKS}.curriculum={{}} and failure_replay={{}} choose tasks that teach something",
+    "algorithm.filter_groups.max_inflight_gen_batches": Dead(
+        "a step plays all groups that it draws at once", "set algorithm.filter_groups.max_num_gen_batches"
     ),
     "algorithm.gamma": Dead(
-        "these advantages are not discounted", _PPO, needs=_estimator("gae", "reinforce_plus_plus")
+        "these advantages are not discounted", _PPO, needs=_estimator(*algorithms.reading("gamma"))
     ),
-    "algorithm.lam": Dead("only advantages with a critic use it", _PPO, needs=_estimator("gae")),
-    "algorithm.norm_adv_by_std_in_grpo": Dead(
+    "algorithm.lam": Dead("only advantages with a critic use it", _PPO, needs=_estimator(*algorithms.reading("lam"))),
+    f"algorithm.{NORMALIZE}": Dead(
         "these advantages are not divided by a standard deviation",
         "leave it out, or set algorithm=grpo",
-        needs=_estimator("grpo", "grpo_vectorized", "grpo_passk", "gdpo"),
+        needs=_estimator(*algorithms.reading(NORMALIZE), "grpo_vectorized", "grpo_passk", "gdpo"),
     ),
     **dict.fromkeys(
         ("algorithm.kl_penalty", "algorithm.kl_ctrl"),
@@ -194,6 +195,7 @@ WITHOUT_EFFECT: dict[str, Dead] = {
 READ = (
     *(f"{REWARD}.path", f"{REWARD}.name"),
     *("algorithm.adv_estimator", "algorithm.use_kl_in_reward", f"{CORRECTION}.bypass_mode"),
+    *(f"algorithm.filter_groups.{name}" for name in ("enable", "metric", "max_num_gen_batches")),
     *("data.train_files", "data.val_files", "data.train_max_samples", "data.val_max_samples", "data.custom_cls"),
     *("data.max_prompt_length", "data.max_response_length", "data.train_batch_size", "data.val_batch_size"),
     *("data.seed", "data.validation_shuffle", "data.apply_chat_template_kwargs"),

@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from veritas_rl.errors import UserError, unknown
 from veritas_rl.launch.keys import ACTOR, CRITIC, ROLLOUT
+from veritas_rl.verl_plugin import algorithms
 
 VALIDATION = f"{ROLLOUT}.val_kwargs"
 
@@ -115,13 +116,13 @@ OF_CRITIC = {
 }
 """The limits of the settings of PPO's critic."""
 
-OF_GROUPS = (
-    *("grpo", "grpo_passk", "grpo_vectorized", "rloo", "rloo_vectorized", "reinforce_plus_plus_baseline", "opo", "gpg"),
+OTHERS_OF_GROUPS = (
+    *("grpo_passk", "grpo_vectorized", "rloo_vectorized", "reinforce_plus_plus_baseline", "opo", "gpg"),
     *("gdpo", "optimal_token_baseline", "tir_optimal_token_baseline"),
 )
-"""The estimators of advantages that compare the samples of one task."""
+"""verl's other estimators of advantages that compare the samples of one task."""
 
-ESTIMATORS = (*OF_GROUPS, "gae", "rae", "reinforce_plus_plus", "remax")
+ESTIMATORS = (*(one.estimator for one in algorithms.known().values()), *OTHERS_OF_GROUPS, "remax")
 """This package's and verl's estimators of advantages."""
 
 
@@ -152,9 +153,20 @@ def _check_estimator(configuration: DictConfig) -> None:
     estimator, samples = configuration.algorithm.adv_estimator, configuration.actor_rollout_ref.rollout.n
     if estimator not in ESTIMATORS:
         raise unknown("algorithm.adv_estimator", estimator, ESTIMATORS)
-    if estimator in OF_GROUPS and samples == 1:
-        named = f"ALGORITHM={estimator}" if estimator in ("grpo", "rloo") else f"algorithm.adv_estimator={estimator}"
+    known = algorithms.of_estimator(estimator)
+    compares = known.groups if known else estimator in OTHERS_OF_GROUPS
+    if compares and samples == 1:
+        name = algorithms.name_of(estimator)
+        named = f"ALGORITHM={name}" if name else f"algorithm.adv_estimator={estimator}"
         raise UserError(f"{named} compares several samples of one task: set {ROLLOUT}.n to 2 or more")
+    if (filtered := configuration.algorithm.filter_groups) and filtered.enable:
+        said = "algorithm.filter_groups.enable=true needs"
+        if not compares:
+            raise UserError(f"{said} groups, and {estimator} has none: set algorithm=dapo")
+        if not filtered.metric:
+            raise UserError(f"{said} algorithm.filter_groups.metric: set it to success")
+        if configuration.trainer.v1.trainer_mode != "game":
+            raise UserError(f"{said} trainer.v1.trainer_mode=game, whose steps wait for their games")
     if estimator == "gae" and configuration.critic.enable is False:
         raise UserError("critic.enable=false leaves PPO without its critic: leave it out, or set algorithm=grpo")
     if estimator != "gae" and (steps := configuration.trainer.critic_warmup):

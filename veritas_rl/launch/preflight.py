@@ -53,7 +53,7 @@ from veritas_rl.planning.plan import Plan
 from veritas_rl.planning.sft import SftPlan
 from veritas_rl.players.loading import check_player
 from veritas_rl.players.registry import ALL_SEATS, CHECKPOINT, PAST, check_bot, is_model, stand_in
-from veritas_rl.verl_plugin import dropout
+from veritas_rl.verl_plugin import algorithms, dropout
 
 MINI = "actor_rollout_ref.actor.ppo_mini_batch_size"
 
@@ -178,7 +178,8 @@ def check_switches(configuration: DictConfig, overrides: Sequence[str]) -> None:
             raise UserError(
                 f"veritas_rl.reference={reference} needs ENABLE_LORA=0: with adapters the reference is the start"
             )
-    if algorithm.adv_estimator in ("grpo", "rloo", "rae") and algorithm.use_kl_in_reward:
+    estimate = algorithms.of_estimator(algorithm.adv_estimator)
+    if estimate and estimate.advantages and algorithm.use_kl_in_reward:
         raise UserError(
             "algorithm.use_kl_in_reward needs ALGORITHM=ppo: set actor_rollout_ref.actor.use_kl_loss instead"
         )

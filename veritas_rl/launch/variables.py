@@ -11,6 +11,7 @@ from pathlib import Path
 from veritas_rl.checkpoints.adapter import rank_and_alpha, target_modules
 from veritas_rl.composition import quoted
 from veritas_rl.errors import UserError
+from veritas_rl.verl_plugin import algorithms
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def choice(name: str, value: str, known: Mapping[str, str]) -> str:
 
 
 SWITCH = {"1": "on", "true": "on", "on": "on", "yes": "on", "0": "off", "false": "off", "off": "off", "no": "off"}
-ALGORITHMS = {name: name for name in ("ppo", "grpo", "rae", "dr_grpo", "gspo", "cispo", "rloo", "reinforce_plus_plus")}
+ALGORITHMS = {name: name for name in algorithms.known()}
 BACKENDS = {name: name for name in ("vllm", "sglang", "transformers")}
 STRATEGIES = {name: name for name in ("fsdp", "fsdp2")}
 
@@ -102,8 +103,8 @@ VARIABLES = (
     Variable("AGENT_MODEL_REPO_ID", "The model to train: a hub id, a local folder or smollm2-135m.", workers=True),
     Variable(
         "ALGORITHM",
-        "ppo (with a critic), grpo (compares samples of one task), rae (for self-play), or a variant: dr_grpo, gspo, "
-        "cispo, rloo, reinforce_plus_plus.",
+        "ppo (with a critic), grpo (compares samples of one task), rae (for self-play), or a variant: cispo, dapo, "
+        "dr_grpo, gspo, reinforce_plus_plus, rloo.",
         lambda value: [f"algorithm={choice('ALGORITHM', value, ALGORITHMS)}"],
     ),
     Variable(

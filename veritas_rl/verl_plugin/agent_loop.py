@@ -35,7 +35,10 @@ from veritas_rl.viewing.recording import RecordedSession
 SHAPED = "shaped"
 """The name of the reward of `shape` in the metrics of a run with a custom reward function."""
 
-LOGGED = ("reward", "opponent_wait", SHAPED)
+PENALTY = "length_penalty"
+"""The name of what `veritas_rl.length_penalty` takes from a reward, in the metrics."""
+
+LOGGED = ("reward", "opponent_wait", SHAPED, PENALTY)
 """Names of metrics, besides those of `reward_info`, that a custom reward function must not use."""
 
 
@@ -89,6 +92,7 @@ class TaskAgentLoop(AgentLoopBase):
         self._opponents: dict[tuple[str, str], Opponent] = {}
         self._enable_thinking = bool(self.apply_chat_template_kwargs.get("enable_thinking", False))
         self._say_limit = bool(OmegaConf.select(self.config, "veritas_rl.say_limit"))
+        self._length_penalty = float(OmegaConf.select(self.config, "veritas_rl.length_penalty") or 0)
         self._custom_reward = CustomReward.read(self.config)
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -146,6 +150,9 @@ class TaskAgentLoop(AgentLoopBase):
             reward, info = shape(score, task, later[sample.seat], accepted), reward_info(task, score)
             if self._custom_reward is not None and sample.replies:
                 reward, info = self._customized(self._custom_reward, task, score, reward, info, sample)
+            if self._length_penalty:
+                info[PENALTY] = self._penalty(len(sample.chat.response_ids))
+                reward -= info[PENALTY]
             output = sample.chat.output(
                 sample.seconds,
                 {
@@ -180,6 +187,12 @@ class TaskAgentLoop(AgentLoopBase):
         if taken := sorted(logged.keys() & {*info, *LOGGED}):
             raise UserError(f"the reward function {custom} returned {taken[0]!r}, which a run logs itself: rename it")
         return reward, {**info, **logged, SHAPED: shaped}
+
+    def _penalty(self, tokens: int) -> float:
+        """What a trajectory of so many tokens loses near the limit: 0 to 1, rising over the last part of it."""
+        limit = self.rollout_config.response_length
+        near = self._length_penalty * limit
+        return min(1.0, max(0.0, (tokens - (limit - near)) / near))
 
     def _sample(self, turn: Turn, samples: list[_Sample]) -> _Sample | None:
         """The trajectory to which the reply to a turn belongs; None if a conversation has no room for a reply."""

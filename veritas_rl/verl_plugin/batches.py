@@ -1,15 +1,17 @@
-"""Compute moves, outcomes of rows and mini-batch sizes from the replies of a step."""
+"""Compute moves, groups that vary, outcomes of rows and mini-batch sizes from the replies of a step."""
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from statistics import fmean
 from typing import Any
 
 from omegaconf import DictConfig, open_dict
 
-from veritas_rl.verl_plugin.advantages import Move
+from veritas_rl.errors import UserError
+from veritas_rl.verl_plugin.algorithms import Move
 from veritas_rl.verl_plugin.sample_key import SampleKey
 
 
@@ -45,6 +47,43 @@ def moves_of(
         )
         for key, said, reward in zip(parsed, fields, rewards, strict=True)
     ]
+
+
+@dataclass(frozen=True)
+class VariedGroups:
+    """The dynamic sampling of DAPO (Yu et al. 2025): a batch consists of groups whose replies differ.
+
+    Attributes:
+        metric: What must differ: a number of `reward_info` such as "success", or "reward".
+        batches: How many batches of groups a step may draw; 0 for any number. A step that has drawn so many takes
+            groups that do not vary, which have no advantage.
+        order: The number of each group's draw, by verl's uid.
+    """
+
+    metric: str
+    batches: int
+    order: Mapping[str, int]
+
+    def uids(self, rows: Iterable[tuple[str, dict[str, Any], float]]) -> set[str]:
+        """The groups in which a seat's replies differ.
+
+        Args:
+            rows: Key, extra fields and reward of each reply.
+
+        Raises:
+            UserError: A reply does not have the metric.
+        """
+        found: dict[tuple[str, int], set[float]] = defaultdict(set)
+        for key, fields, reward in rows:
+            said = fields["reward_extra_info"] | {"reward": reward}
+            if not isinstance(said.get(self.metric), float):
+                numbers = sorted(name for name, value in said.items() if isinstance(value, float))
+                raise UserError(
+                    f"algorithm.filter_groups.metric={self.metric} is no number of a reply: set it to one of "
+                    + ", ".join(numbers)
+                )
+            found[SampleKey.parse(key).uid, fields["move"]["seat"]].add(said[self.metric])
+        return {uid for (uid, _), values in found.items() if len(values) > 1}
 
 
 def even_mini_batches(replies: int, sizes: Sequence[int], copies: int, ranks: int) -> list[int]:

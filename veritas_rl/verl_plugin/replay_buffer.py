@@ -5,6 +5,8 @@ buffer polls every 2 s, which is most of a small step. It logs no `reward_extra_
 padded batch after an agent loop has raised an error.
 """
 
+import math
+import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +15,7 @@ import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
+from veritas_rl.verl_plugin.batches import VariedGroups
 from veritas_rl.verl_plugin.columns import row_sums
 from veritas_rl.verl_plugin.learning_watch import REASON, UNLEARNED
 from veritas_rl.verl_plugin.sample_key import SampleKey
@@ -21,16 +24,25 @@ POLL_SECONDS = 0.05
 """Seconds between two polls. A poll takes about a millisecond."""
 
 
+LEFT_OUT, DRAWN, SUCCESS = (f"training/filter_groups/{name}" for name in ("left_out", "drawn", "success"))
+"""The metrics of dynamic sampling: the groups of a step that do not vary, all that were drawn for it, and the share of
+success in these, where `task/success` is that of the batch."""
+
+
 class TaskReplayBuffer(ReplayBuffer):
     """Samples as verl does, and adds metrics by environment and group to each training batch.
 
     Attributes:
         infos: Key and `reward_info` of each reply of the last training batch.
+        left_out: The same of the replies that were played for it and left out.
+        varied: How groups are chosen; None to take all.
     """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(poll_interval=POLL_SECONDS, **kwargs)
         self.infos: list[tuple[str, dict[str, Any]]] = []
+        self.left_out: list[tuple[str, dict[str, Any]]] = []
+        self.varied: VariedGroups | None = None
 
     def _sync_metadata_from_transfer_queue(self) -> None:
         super()._sync_metadata_from_transfer_queue()
@@ -43,20 +55,63 @@ class TaskReplayBuffer(ReplayBuffer):
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[KVBatchMeta, dict[str, float]]:
         """A batch as verl samples it, with the metrics of its games added."""
+        training = partition_id == "train"
+        chosen = self._choose(self.varied, batch_size) if training and self.varied is not None else {}
         batch, metrics = super().sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
-        if partition_id == "train":
-            columns = ["extra_fields", "rm_scores", "response_mask"]
-            data = tq.kv_batch_get(keys=batch.keys, partition_id=partition_id, select_fields=columns)
-            rewards = [scores.sum().item() for scores in data.get("rm_scores").unbind()]
-            fields = data.get("extra_fields").tolist()
-            metrics |= task_metrics(batch.keys, fields, rewards)
-            metrics[UNLEARNED] = (row_sums(data.get("response_mask")) == 0).double().mean().item()
+        if training:
+            fields, rewards = _said(batch.keys)
+            masks = tq.kv_batch_get(keys=batch.keys, partition_id="train", select_fields=["response_mask"])
+            metrics |= chosen | task_metrics(batch.keys, fields, rewards)
+            metrics[UNLEARNED] = (row_sums(masks.get("response_mask")) == 0).double().mean().item()
             self.infos = [(key, said["reward_extra_info"]) for key, said in zip(batch.keys, fields, strict=True)]
         return batch, metrics
+
+    def _choose(self, varied: VariedGroups, batch_size: int) -> dict[str, float]:
+        """Draw more groups until enough vary, and remove the others from the queue.
+
+        verl's own buffer draws them as replies end, so the same run would take other tasks each time. Here a step waits
+        for its replies, draws twice as many groups as are missing, and takes those that vary in the order of their
+        draws.
+
+        Returns:
+            The metrics of the choice.
+        """
+        drawn = batch_size
+        while True:
+            self._sync_metadata_from_transfer_queue()
+            if self.pending_keys["train"] or self.running_keys["train"]:
+                time.sleep(self.poll_interval)
+                continue
+            keys = list(self.partitions["train"])
+            fields, rewards = _said(keys)
+            differ = varied.uids(zip(keys, fields, rewards, strict=True))
+            room = varied.batches * batch_size - drawn if varied.batches else math.inf
+            more = int(min(2 * (batch_size - len(differ)), room))
+            if more <= 0:
+                break
+            assert self.refill_fn is not None
+            self.refill_fn(more)
+            drawn += more
+        order = sorted(self.finished_keys["train"], key=lambda uid: (uid not in differ, varied.order[uid]))
+        removed = set(order[batch_size:])
+        self.left_out = [
+            (key, said["reward_extra_info"])
+            for key, said in zip(keys, fields, strict=True)
+            if SampleKey.parse(key).uid in removed
+        ]
+        self._clear_groups("train", removed)
+        success = task_metrics(keys, fields, rewards)["task/success"]
+        return {LEFT_OUT: float(drawn - len(differ)), DRAWN: float(drawn), SUCCESS: success}
 
 
 class AsyncTaskReplayBuffer(TaskReplayBuffer, ReplayBufferAsync):
     """`TaskReplayBuffer` for games that continue from step to step."""
+
+
+def _said(keys: Sequence[str]) -> tuple[list[dict[str, Any]], list[float]]:
+    """Extra fields and reward of each reply of a training batch."""
+    data = tq.kv_batch_get(keys=list(keys), partition_id="train", select_fields=["extra_fields", "rm_scores"])
+    return data.get("extra_fields").tolist(), [scores.sum().item() for scores in data.get("rm_scores").unbind()]
 
 
 def task_metrics(

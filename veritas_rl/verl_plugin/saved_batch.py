@@ -19,6 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.errors import UserError, last_line
+from veritas_rl.verl_plugin import algorithms
 from veritas_rl.verl_plugin.sample_key import SampleKey
 
 VERSION = 1
@@ -116,13 +117,15 @@ def collected(
     import transfer_queue as tq
 
     taken = range(len(batch.keys)) if rows is None else rows
+    known = algorithms.of_estimator(config.algorithm.adv_estimator)
     keys = [batch.keys[row] for row in taken]
     names = [*COLUMNS, "extra_fields"]
     data = tq.kv_batch_get(keys=keys, partition_id=str(batch.partition_id), select_fields=names)
     return {
         "version": VERSION,
         "step": step,
-        "settings": {name: _plain(OmegaConf.select(config, key)) for name, key in SETTINGS.items()},
+        "settings": {name: _plain(OmegaConf.select(config, key)) for name, key in SETTINGS.items()}
+        | {"compares": known is not None and known.groups},
         "rows": len(batch.keys),
         "padding_rows": sum(map(_is_padding, batch.tags)),
         "row": list(taken),

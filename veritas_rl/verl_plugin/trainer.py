@@ -52,7 +52,7 @@ import transfer_queue as tq
 from omegaconf import DictConfig, open_dict
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
-from verl.trainer.ppo.core_algos import register_adv_est
+from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, register_adv_est
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer, register_trainer
 from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
@@ -77,10 +77,16 @@ from veritas_rl.envs.custom_reward import CustomReward
 from veritas_rl.errors import UserError
 from veritas_rl.paths import ray_folder
 from veritas_rl.seeding import digest
-from veritas_rl.verl_plugin import dropout, loop_manager, loop_worker, not_finite
-from veritas_rl.verl_plugin.advantages import ESTIMATORS, RoleBaselines, group_relative, leave_one_out, role_conditioned
+from veritas_rl.verl_plugin import algorithms, dropout, loop_manager, loop_worker, not_finite
 from veritas_rl.verl_plugin.agreement import METRIC, AgreementWatch
-from veritas_rl.verl_plugin.batches import bound_losses, even_mini_batches, moves_of, outcomes, whole_groups
+from veritas_rl.verl_plugin.batches import (
+    VariedGroups,
+    bound_losses,
+    even_mini_batches,
+    moves_of,
+    outcomes,
+    whole_groups,
+)
 from veritas_rl.verl_plugin.cpu import room
 from veritas_rl.verl_plugin.learning_watch import EQUAL, LEAVE_OUT, SKIPPED, UNLEARNED, LearningWatch
 from veritas_rl.verl_plugin.reference import AVERAGE, REFRESH
@@ -102,8 +108,8 @@ ASYNC_REPLAY_BUFFER = "AsyncTaskReplayBuffer"
 ROUNDING = 1e-6
 """A smaller advantage is 0 except for rounding."""
 
-BASELINES = "baselines.json"
-"""The running means of `rae` in a checkpoint."""
+MEMORY = "baselines.json"
+"""The memory of an algorithm in a checkpoint, such as the running means of `rae`."""
 
 
 class TaskTraining(PPOTrainer):
@@ -138,7 +144,9 @@ class TaskTraining(PPOTrainer):
         self._reference_step = 0
         averages = config.veritas_rl.reference == "average"
         self._average_decay: float | None = config.veritas_rl.reference_decay if averages else None
-        self._baselines = RoleBaselines()
+        of_estimator = algorithms.of_estimator(config.algorithm.adv_estimator)
+        self._advantages = of_estimator.advantages if of_estimator else None
+        self._memory: dict[str, float] = {}
         self._learning = LearningWatch(config)
         self._nothing_to_learn = False
         self._no_advantage = False
@@ -267,17 +275,16 @@ class TaskTraining(PPOTrainer):
         if self._nothing_to_learn:
             return _without_advantages(batch)
         batch = super()._compute_advantage(batch, metrics)
-        if self.config.algorithm.adv_estimator in ESTIMATORS:
-            batch = self._compare_games(batch)
+        if self._advantages is not None:
+            batch = self._estimate(batch, self._advantages)
         metrics[EQUAL] = _share_of_zero_advantages(batch)
         data = tq.kv_batch_get(keys=batch.keys, partition_id=str(batch.partition_id), select_fields=["rm_scores"])
         earned = any(scores.any() for scores in data.get("rm_scores").unbind())
         self._no_advantage = nothing_for_the_actor(self.config, zero_advantages=metrics[EQUAL], earned=earned)
         return batch
 
-    def _compare_games(self, batch: KVBatchMeta) -> KVBatchMeta:
-        """Replace verl's advantages by those of `grpo`, `rloo` or `rae`."""
-        algorithm = self.config.algorithm
+    def _estimate(self, batch: KVBatchMeta, advantages: algorithms.Advantages) -> KVBatchMeta:
+        """Replace verl's advantages by those of the algorithm."""
         columns = ["extra_fields", "rm_scores", "response_mask"]
         data = tq.kv_batch_get(keys=batch.keys, partition_id=str(batch.partition_id), select_fields=columns)
         masks = data.get("response_mask").unbind()
@@ -291,14 +298,8 @@ class TaskTraining(PPOTrainer):
             [rewards[index] for index in real],
             custom=self._custom_reward is not None,
         )
-        if algorithm.adv_estimator == "grpo":
-            found = group_relative(moves, normalize=algorithm.get("norm_adv_by_std_in_grpo", True))
-        elif algorithm.adv_estimator == "rloo":
-            found = leave_one_out(moves)
-        else:
-            found = role_conditioned(moves, self._baselines)
-        advantages = dict(zip(real, found, strict=True))
-        rows = [mask * advantages.get(index, 0.0) for index, mask in enumerate(masks)]
+        found = dict(zip(real, advantages(moves, self.config.algorithm, self._memory), strict=True))
+        rows = [mask * found.get(index, 0.0) for index, mask in enumerate(masks)]
         nested = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
         made = TensorDict({"advantages": nested, "returns": nested}, batch_size=len(rows))
         return tq.kv_batch_put(keys=batch.keys, partition_id=str(batch.partition_id), fields=made)
@@ -321,6 +322,14 @@ class TaskTraining(PPOTrainer):
         # verl counts by data source and by a score named "acc", which this trainer does not use.
         return super()._val_metrics_update(groups, sample_uids, reward_extra_infos_dict, sample_turns)
 
+    def _build_replay_buffer(self) -> Any:
+        buffer: Any = super()._build_replay_buffer()
+        groups = self.config.algorithm.get("filter_groups")
+        if groups and groups.enable:
+            # verl filters only in its own buffers.
+            buffer.varied = VariedGroups(groups.metric, groups.max_num_gen_batches, self._drawn)
+        return buffer
+
     def _infos(self) -> list[tuple[str, dict[str, Any]]]:
         buffer: Any = self.replay_buffer
         return buffer.infos
@@ -328,7 +337,8 @@ class TaskTraining(PPOTrainer):
     def _record(self) -> dict[str, float]:
         """Record the outcomes of a batch in the dataset, print passed stages, and return the dataset's metrics."""
         dataset: Any = self.train_dataset
-        found = outcomes(self._infos())
+        buffer: Any = self.replay_buffer
+        found = outcomes([*self._infos(), *buffer.left_out])
         for line in dataset.record({self._drawn.pop(uid): outcome for uid, outcome in found.items()}):
             print(line, flush=True)
         return dataset.metrics()
@@ -392,7 +402,7 @@ class TaskTraining(PPOTrainer):
         folder = step_folder(self._folder, self.global_steps)
         remove_info(folder)
         super()._save_checkpoint()
-        (folder / BASELINES).write_text(json.dumps(self._baselines.means))
+        (folder / MEMORY).write_text(json.dumps(self._memory))
         for file in folder.rglob("*"):
             if file.is_file():
                 with file.open("rb") as written:
@@ -407,9 +417,9 @@ class TaskTraining(PPOTrainer):
         named = Path(trainer.resume_from_path).absolute() if trainer.resume_mode == "resume_path" else None
         with reading(named) if named is not None else nullcontext():
             super()._load_checkpoint()
-        saved = (named or step_folder(self._folder, self.global_steps)) / BASELINES
+        saved = (named or step_folder(self._folder, self.global_steps)) / MEMORY
         if self.global_steps and saved.exists():
-            self._baselines.means = json.loads(saved.read_text())
+            self._memory = json.loads(saved.read_text())
         self._saved = self.global_steps
 
     def _info(self) -> CheckpointInfo:
@@ -534,13 +544,17 @@ def other_folders(config: DictConfig) -> list[Path]:
     return [*found, Path(os.environ.get("WANDB_DIR", "."))] if "wandb" in config.trainer.logger else found
 
 
-@register_adv_est("rae")
 def _reward_of_reply(
     token_level_rewards: torch.Tensor, response_mask: torch.Tensor, **_: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """A placeholder that verl requires. `TaskTraining` replaces its result with `role_conditioned`."""
+    """What verl computes for an estimator that it does not have. `TaskTraining` replaces it."""
     rewards = token_level_rewards.sum(dim=-1, keepdim=True) * response_mask
     return rewards, rewards
+
+
+for _algorithm in algorithms.known().values():
+    if _algorithm.estimator not in ADV_ESTIMATOR_REGISTRY:
+        register_adv_est(_algorithm.estimator)(_reward_of_reply)
 
 
 def _with_tensors(batch: KVBatchMeta) -> KVBatchMeta:

@@ -176,4 +176,4 @@ def is_unbalanced(rows: Sequence[Row]) -> bool:
 
 def _compares(batch: Batch) -> bool:
     """Whether the algorithm compares the samples of a group."""
-    return batch.settings.get("algorithm") in ("grpo", "rloo")
+    return bool(batch.settings.get("compares"))
