@@ -15,6 +15,14 @@ from typing import Any
 
 import pytest
 
+from veritas_rl.launch.variables import VARIABLES
+
+# Neither the .env of this checkout nor what a person has set for runs of their own changes a test.
+os.environ["PYTHON_DOTENV_DISABLED"] = "1"
+for variable in VARIABLES:
+    if variable.name != "VENV":
+        os.environ.pop(variable.name, None)
+os.environ.setdefault("VENV", sys.prefix)
 # With one thread, small models on shared cores are fastest, and their test times vary least.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["HF_HUB_OFFLINE"] = "1"

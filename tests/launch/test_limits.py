@@ -114,8 +114,8 @@ def test_every_estimator_of_verl_is_known() -> None:
 @pytest.mark.parametrize(
     ("estimator", "said"),
     [
-        ("grpo", "ALGORITHM=grpo compares several samples of one task"),
-        ("rloo", "ALGORITHM=rloo compares several samples of one task"),
+        ("grpo", "algorithm.adv_estimator=grpo compares several samples of one task"),
+        ("rloo", "algorithm.adv_estimator=rloo compares several samples of one task"),
         ("opo", "algorithm.adv_estimator=opo compares several samples of one task"),
         ("GRPO", "unknown algorithm.adv_estimator 'GRPO'"),
     ],
@@ -139,6 +139,7 @@ def test_an_estimator_without_settings_of_its_own_composes_and_is_judged(estimat
     [
         ({"algorithm.adv_estimator": "gae"}, "needs groups, and gae has none: set algorithm=dapo"),
         ({"algorithm.filter_groups.metric": None}, r"needs algorithm\.filter_groups\.metric: set it to success"),
+        ({"algorithm.filter_groups.max_num_gen_batches": 0}, "needs algorithm.filter_groups.max_num_gen_batches of 1"),
         ({"trainer.v1.trainer_mode": "game_async"}, r"needs trainer\.v1\.trainer_mode=game"),
     ],
 )

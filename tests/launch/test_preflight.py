@@ -414,7 +414,7 @@ def test_rays_workers_get_the_variables_of_a_run_and_no_secret(run: RlRun, monke
             )
         ),
         ({"FSDP_STRATEGY": "fsdp"}, [], "needs a GPU"),
-        ({"ALGORITHM": "foo"}, [], "ALGORITHM=foo is not supported: set it to one of ppo, grpo"),
+        ({"ALGORITHM": "foo"}, [], "ALGORITHM=foo is not supported: set it to one of cispo, dapo"),
         ({"ENABLE_LORA": "maybe"}, [], "ENABLE_LORA=maybe is not supported"),
         ({"LORA_ADAPTER_PATH": "/no/such/adapter", "ENABLE_LORA": "1"}, [], "/no/such/adapter is not an adapter"),
         ({"RESUME_FROM": "/no/such/global_step_3"}, [], "the checkpoint /no/such/global_step_3 does not exist"),
@@ -437,7 +437,7 @@ def test_rays_workers_get_the_variables_of_a_run_and_no_secret(run: RlRun, monke
         ),
         ({}, ["critic.ppo_max_token_len_per_gpu=9"], "critic.ppo_max_token_len_per_gpu=9 is too small for one prompt"),
         ({}, ["trainer.total_training_steps=null"], "trainer.total_training_steps=None must be a positive integer"),
-        ({"ALGORITHM": "grpo"}, ["actor_rollout_ref.rollout.n=1"], "ALGORITHM=grpo compares several samples"),
+        ({"ALGORITHM": "grpo"}, ["actor_rollout_ref.rollout.n=1"], "adv_estimator=grpo compares several samples"),
         ({}, ["actor_rollout_ref.rollout.temperature=0"], "actor_rollout_ref.rollout.temperature=0 cannot be used"),
         ({}, ["actor_rollout_ref.actor.optim.clip_grad=0"], "actor.optim.clip_grad=0 cannot be used"),
         ({}, ["veritas_rl.reference=last"], "veritas_rl.reference=last must be start, checkpoint or average"),

@@ -389,6 +389,7 @@ def test_grpo_on_two_ranks_makes_the_updates_of_the_reference(model: Path, tmp_p
     assert deviation(replace(recorded, batches=one_mini_batch), replace(GRPO, epochs=4), "actor") > NOTICED
 
 
+@pytest.mark.long
 def test_ppo_with_its_critic_makes_the_updates_of_the_reference(model: Path, tmp_path: Path) -> None:
     recorded = run(PPO_ON_ONE_RANK, model, tmp_path)
     check(recorded, PPO)

@@ -121,6 +121,16 @@ def test_a_group_varies_if_the_replies_of_one_seat_differ() -> None:
     ]
     assert VariedGroups("success", 10, {}).uids(rows) == {"mixed"}
     assert VariedGroups("reward", 10, {}).uids(rows) == {"mixed", "shaped"}
+    # The turns of a game have different rewards, so replies to the same turn are compared.
+    turns = [
+        (f"won_{copy}_{turn}", {"reward_extra_info": {"success": 1.0}, "move": {"seat": 0}}, 0.9 ** (2 - turn))
+        for copy in range(2)
+        for turn in (2, 0, 1)
+    ]
+    assert VariedGroups("reward", 10, {}).uids(turns) == set()
+    # A reply without text has no number of a custom reward function.
+    turns[0][1]["reward_extra_info"] = {"success": 1.0, "acc": 1.0}
+    assert VariedGroups("acc", 10, {}).uids(turns) == set()
     with pytest.raises(UserError, match=r"metric=acc is no number of a reply: set it to one of reward, success$"):
         VariedGroups("acc", 10, {}).uids(rows)
 

@@ -140,10 +140,12 @@ def defaults_of_others(named: Sequence[str], kind: str) -> list[str]:
 
 
 def _algorithm_of_estimator(named: Sequence[str]) -> list[str]:
-    """The choice that `algorithm.adv_estimator`, which users of verl type, stands for where no algorithm is chosen."""
+    """What `algorithm.adv_estimator`, which users of verl type, stands for: an algorithm, or one that has no file."""
     typed = {_key_of(item): item.partition("=")[2] for item in named}
-    name = None if "algorithm" in typed else algorithms.name_of(typed.get("algorithm.adv_estimator", ""))
-    return [f"algorithm={name}"] if name else []
+    if not (estimator := typed.get("algorithm.adv_estimator")):
+        return []
+    name = None if "algorithm" in typed else algorithms.name_of(estimator)
+    return [f"algorithm={name}" if name else f"veritas_rl.algorithm={estimator}"]
 
 
 def _key_of(override: str) -> str:

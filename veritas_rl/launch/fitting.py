@@ -176,14 +176,13 @@ def described(configuration: DictConfig) -> str:
         configuration: The resolved configuration, with the overrides of `overrides`.
     """
     rl, settings = configuration.actor_rollout_ref, configuration.veritas_rl
-    estimator = configuration.algorithm.adv_estimator
-    said = [*_named(settings, rl.model), settings.algorithm if algorithms.of_estimator(estimator) else estimator]
+    said = [*_named(settings, rl.model), settings.algorithm]
     if settings.get("precision"):
         said += [
             f"{settings.precision}, {rl.rollout.max_num_seqs} replies at once",
             f"micro-batches of {rl.actor.ppo_max_token_len_per_gpu} tokens",
         ]
-        if estimator != "gae":
+        if not algorithms.has_critic(configuration):
             said.append("ALGORITHM=ppo adds a critic, which doubles the work")
     return _said(settings, said)
 

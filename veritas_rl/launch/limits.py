@@ -96,6 +96,7 @@ RL = {
     f"{ACTOR}.entropy_coeff": FINITE,
     f"{ACTOR}.kl_loss_coef": RATE,
     "actor_rollout_ref.model.lora_alpha": ABOVE,
+    "veritas_rl.length_penalty": Limit("above 0 and at most 1, or null", 0, 1, above=True, other=(None,)),
     f"{ROLLOUT}.temperature": TEMPERATURE,
     f"{ROLLOUT}.top_p": TOP_P,
     f"{ROLLOUT}.top_k": TOP_K,
@@ -133,7 +134,7 @@ def check_rl(configuration: DictConfig) -> None:
         UserError: A number is outside of its limits.
     """
     table = {**RL, **_of_optimizer(f"{ACTOR}.optim")}
-    if configuration.algorithm.adv_estimator == "gae":
+    if algorithms.has_critic(configuration):
         table |= {**OF_CRITIC, **_of_optimizer(f"{CRITIC}.optim")}
     _check(configuration, table)
     _check_estimator(configuration)
@@ -156,20 +157,22 @@ def _check_estimator(configuration: DictConfig) -> None:
     known = algorithms.of_estimator(estimator)
     compares = known.groups if known else estimator in OTHERS_OF_GROUPS
     if compares and samples == 1:
-        name = algorithms.name_of(estimator)
-        named = f"ALGORITHM={name}" if name else f"algorithm.adv_estimator={estimator}"
-        raise UserError(f"{named} compares several samples of one task: set {ROLLOUT}.n to 2 or more")
+        said = f"algorithm.adv_estimator={estimator} compares several samples of one task"
+        raise UserError(f"{said}: set {ROLLOUT}.n to 2 or more")
     if (filtered := configuration.algorithm.filter_groups) and filtered.enable:
         said = "algorithm.filter_groups.enable=true needs"
         if not compares:
             raise UserError(f"{said} groups, and {estimator} has none: set algorithm=dapo")
         if not filtered.metric:
             raise UserError(f"{said} algorithm.filter_groups.metric: set it to success")
+        if filtered.max_num_gen_batches < 1:
+            raise UserError(f"{said} algorithm.filter_groups.max_num_gen_batches of 1 or more: set it to 10")
         if configuration.trainer.v1.trainer_mode != "game":
             raise UserError(f"{said} trainer.v1.trainer_mode=game, whose steps wait for their games")
-    if estimator == "gae" and configuration.critic.enable is False:
+    critic = known is not None and known.critic
+    if critic and configuration.critic.enable is False:
         raise UserError("critic.enable=false leaves PPO without its critic: leave it out, or set algorithm=grpo")
-    if estimator != "gae" and (steps := configuration.trainer.critic_warmup):
+    if not critic and (steps := configuration.trainer.critic_warmup):
         raise UserError(
             f"in the {steps} steps of trainer.critic_warmup only a critic would learn, and {estimator} has none: set "
             "trainer.critic_warmup=0"

@@ -317,7 +317,7 @@ def check_lengths(configuration: DictConfig) -> None:
     rollout = configuration.actor_rollout_ref.rollout
     longest = rollout.prompt_length + rollout.response_length
     least = {"actor_rollout_ref.rollout.max_model_len": context_tokens(configuration)}
-    for role in ("actor_rollout_ref.actor", *(["critic"] if configuration.algorithm.adv_estimator == "gae" else [])):
+    for role in ("actor_rollout_ref.actor", *(["critic"] if algorithms.has_critic(configuration) else [])):
         settings = OmegaConf.select(configuration, role)
         if settings.use_dynamic_bsz:
             # verl multiplies the limit by the number of ranks that share a sequence.

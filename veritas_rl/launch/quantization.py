@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from omegaconf import DictConfig
 
 from veritas_rl.errors import UserError, unknown
+from veritas_rl.verl_plugin import algorithms
 
 NF4 = "nf4"
 CORRECTION = "algorithm.rollout_correction"
@@ -46,7 +47,7 @@ def check(configuration: DictConfig) -> None:
     setting = f"veritas_rl.quantization={NF4}"
     node, critic = configuration.actor_rollout_ref, configuration.critic
     learners = {"actor_rollout_ref": (node.model, node.actor)}
-    if configuration.algorithm.adv_estimator == "gae":
+    if algorithms.has_critic(configuration):
         learners["critic"] = (critic.model, critic)
     for name, (model, settings) in learners.items():
         if model.lora_rank < 1:

@@ -39,6 +39,7 @@ from veritas_rl.composition import quoted
 from veritas_rl.envs import places
 from veritas_rl.errors import UserError
 from veritas_rl.paths import in_checkout, outputs_folder
+from veritas_rl.verl_plugin import algorithms
 
 LOCK = "run.lock"
 
@@ -324,7 +325,7 @@ def divide(configuration: DictConfig, start: Path) -> None:
         UserError: The checkpoint is damaged, or the disk is full.
     """
     roles = {"actor": configuration.actor_rollout_ref.actor.fsdp_config.fsdp_size}
-    if configuration.algorithm.adv_estimator == "gae":
+    if algorithms.has_critic(configuration):
         roles["critic"] = configuration.critic.fsdp.fsdp_size
     # This imports torch, which a dry run does not need.
     from veritas_rl.checkpoints.reshard import reshard
@@ -347,7 +348,7 @@ def _check_fit(configuration: DictConfig, start: Path) -> None:
                 "checkpoint, or start a new run with trainer.resume_mode=disable"
             )
         check_shards(start, "actor", (REFERENCE,))
-    if configuration.algorithm.adv_estimator == "gae":
+    if algorithms.has_critic(configuration):
         if not (start / "critic").is_dir():
             raise UserError(f"{start} has no critic, because it was trained with ALGORITHM=grpo: set ALGORITHM=grpo")
         check_shards(start, "critic", kinds)
@@ -375,7 +376,7 @@ def _check_fit(configuration: DictConfig, start: Path) -> None:
                 f"{STORAGE_UNITS}={kept}"
             )
     check_saved_adapter(start, "actor", "actor_rollout_ref.model", configuration.actor_rollout_ref.model)
-    if configuration.algorithm.adv_estimator == "gae":
+    if algorithms.has_critic(configuration):
         check_saved_adapter(start, "critic", "critic.model", configuration.critic.model)
 
 

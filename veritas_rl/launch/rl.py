@@ -44,6 +44,7 @@ from veritas_rl.launch.start import GROUP, MADE, chosen_by_model, identity, is_m
 from veritas_rl.launch.variables import VARIABLES
 from veritas_rl.paths import ROOT, experiment_name
 from veritas_rl.planning.plan import Plan
+from veritas_rl.verl_plugin import algorithms
 from veritas_rl.verl_plugin.cpu.forkserver import WORKER_PYTHON
 from veritas_rl.viewing.games_page import GAMES_FOLDER
 
@@ -119,7 +120,7 @@ class RlRun(Run):
 
     def check_start(self) -> None:
         if self.model is not None:
-            critic = self.configuration.algorithm.adv_estimator == "gae"
+            critic = algorithms.has_critic(self.configuration)
             preflight.check_model(self.model, self.context, critic=critic)
             adapter = self.configuration.actor_rollout_ref.model.lora_adapter_path
             for note in (preflight.end_note(self.model), preflight.dropout_note(self.model, adapter)):
@@ -174,7 +175,7 @@ class RlRun(Run):
         return trainer.test_freq > 0 or trainer.val_before_train or bool(settings.warm_up) or bool(settings.evaluation)
 
     def check_model(self, model: Path) -> None:
-        learners = {"actor_rollout_ref": True, "critic": self.configuration.algorithm.adv_estimator == "gae"}
+        learners = {"actor_rollout_ref": True, "critic": algorithms.has_critic(self.configuration)}
         for learner in (name for name, used in learners.items() if used):
             preflight.check_adapter_of(self.configuration[learner].model, f"{learner}.model", model)
         if self.start is not None:

@@ -103,8 +103,9 @@ VARIABLES = (
     Variable("AGENT_MODEL_REPO_ID", "The model to train: a hub id, a local folder or smollm2-135m.", workers=True),
     Variable(
         "ALGORITHM",
-        "ppo (with a critic), grpo (compares samples of one task), rae (for self-play), or a variant: cispo, dapo, "
-        "dr_grpo, gspo, reinforce_plus_plus, rloo.",
+        "ppo (with a critic), grpo (compares samples of one task), rae (for self-play), or a variant: "
+        + ", ".join(name for name in ALGORITHMS if name not in ("ppo", "grpo", "rae"))
+        + ".",
         lambda value: [f"algorithm={choice('ALGORITHM', value, ALGORITHMS)}"],
     ),
     Variable(

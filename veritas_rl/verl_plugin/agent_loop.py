@@ -151,7 +151,7 @@ class TaskAgentLoop(AgentLoopBase):
             if self._custom_reward is not None and sample.replies:
                 reward, info = self._customized(self._custom_reward, task, score, reward, info, sample)
             if self._length_penalty:
-                info[PENALTY] = self._penalty(len(sample.chat.response_ids))
+                info[PENALTY] = self._penalty(sum(sample.chat.response_mask))
                 reward -= info[PENALTY]
             output = sample.chat.output(
                 sample.seconds,
@@ -189,7 +189,7 @@ class TaskAgentLoop(AgentLoopBase):
         return reward, {**info, **logged, SHAPED: shaped}
 
     def _penalty(self, tokens: int) -> float:
-        """What a trajectory of so many tokens loses near the limit: 0 to 1, rising over the last part of it."""
+        """What a trajectory of so many tokens of the model loses near the limit: 0 to 1, rising over the last part."""
         limit = self.rollout_config.response_length
         near = self._length_penalty * limit
         return min(1.0, max(0.0, (tokens - (limit - near)) / near))

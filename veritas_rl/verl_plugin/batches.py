@@ -1,8 +1,8 @@
 """Compute moves, groups that vary, outcomes of rows and mini-batch sizes from the replies of a step."""
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from statistics import fmean
@@ -55,8 +55,8 @@ class VariedGroups:
 
     Attributes:
         metric: What must differ: a number of `reward_info` such as "success", or "reward".
-        batches: How many batches of groups a step may draw; 0 for any number. A step that has drawn so many takes
-            groups that do not vary, which have no advantage.
+        batches: How many batches of groups a step may draw. A step that has drawn so many takes groups that do not
+            vary, which have no advantage.
         order: The number of each group's draw, by verl's uid.
     """
 
@@ -64,26 +64,33 @@ class VariedGroups:
     batches: int
     order: Mapping[str, int]
 
-    def uids(self, rows: Iterable[tuple[str, dict[str, Any], float]]) -> set[str]:
-        """The groups in which a seat's replies differ.
+    def uids(self, rows: Sequence[tuple[str, dict[str, Any], float]]) -> set[str]:
+        """The groups in which the replies of one seat to one turn differ. A reply without the metric does not count.
 
         Args:
             rows: Key, extra fields and reward of each reply.
 
         Raises:
-            UserError: A reply does not have the metric.
+            UserError: No reply has the metric.
         """
-        found: dict[tuple[str, int], set[float]] = defaultdict(set)
-        for key, fields, reward in rows:
-            said = fields["reward_extra_info"] | {"reward": reward}
-            if not isinstance(said.get(self.metric), float):
-                numbers = sorted(name for name, value in said.items() if isinstance(value, float))
-                raise UserError(
-                    f"algorithm.filter_groups.metric={self.metric} is no number of a reply: set it to one of "
-                    + ", ".join(numbers)
-                )
-            found[SampleKey.parse(key).uid, fields["move"]["seat"]].add(said[self.metric])
-        return {uid for (uid, _), values in found.items() if len(values) > 1}
+        turns: Counter[tuple[tuple[str, int], int]] = Counter()
+        found: dict[tuple[str, int, int], set[float]] = defaultdict(set)
+        for key, (_, fields, reward) in sorted(
+            ((SampleKey.parse(row[0]), row) for row in rows), key=lambda item: item[0].reply
+        ):
+            said, seat = fields["reward_extra_info"] | {"reward": reward}, fields["move"]["seat"]
+            turn = turns[key.session, seat]
+            turns[key.session, seat] += 1
+            if isinstance(said.get(self.metric), float):
+                found[key.uid, seat, turn].add(said[self.metric])
+        if rows and not found:
+            infos = (fields["reward_extra_info"].items() for _, fields, _ in rows)
+            numbers = {name for info in infos for name, value in info if isinstance(value, float)}
+            raise UserError(
+                f"algorithm.filter_groups.metric={self.metric} is no number of a reply: set it to one of "
+                + ", ".join(sorted({*numbers, "reward"}))
+            )
+        return {uid for (uid, _, _), values in found.items() if len(values) > 1}
 
 
 def even_mini_batches(replies: int, sizes: Sequence[int], copies: int, ranks: int) -> list[int]:

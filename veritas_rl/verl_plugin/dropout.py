@@ -10,6 +10,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from veritas_rl.verl_plugin import algorithms
+
 RANDOM = re.compile("dropout|pdrop|layerdrop|drop_path|jitter")
 """The names of these settings in the configurations of transformers."""
 
@@ -46,7 +48,7 @@ def turn_off(configuration: DictConfig) -> None:
     from transformers import AutoConfig
 
     models = [configuration.actor_rollout_ref.model]
-    if configuration.algorithm.adv_estimator == "gae":
+    if algorithms.has_critic(configuration):
         models.append(configuration.critic.model)
     for model in models:
         path = model.get("hf_config_path") or model.path

@@ -5,7 +5,6 @@ buffer polls every 2 s, which is most of a small step. It logs no `reward_extra_
 padded batch after an agent loop has raised an error.
 """
 
-import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -26,7 +25,7 @@ POLL_SECONDS = 0.05
 
 LEFT_OUT, DRAWN, SUCCESS = (f"training/filter_groups/{name}" for name in ("left_out", "drawn", "success"))
 """The metrics of dynamic sampling: the groups of a step that do not vary, all that were drawn for it, and the share of
-success in these, where `task/success` is that of the batch."""
+success in the batch, where `task/success` is that of all."""
 
 
 class TaskReplayBuffer(ReplayBuffer):
@@ -56,12 +55,13 @@ class TaskReplayBuffer(ReplayBuffer):
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[KVBatchMeta, dict[str, float]]:
         """A batch as verl samples it, with the metrics of its games added."""
         training = partition_id == "train"
-        chosen = self._choose(self.varied, batch_size) if training and self.varied is not None else {}
+        played = self._choose(self.varied, batch_size) if training and self.varied is not None else {}
         batch, metrics = super().sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
         if training:
             fields, rewards = _said(batch.keys)
             masks = tq.kv_batch_get(keys=batch.keys, partition_id="train", select_fields=["response_mask"])
-            metrics |= chosen | task_metrics(batch.keys, fields, rewards)
+            of_batch = task_metrics(batch.keys, fields, rewards)
+            metrics |= played | {SUCCESS: of_batch["task/success"]} if played else of_batch
             metrics[UNLEARNED] = (row_sums(masks.get("response_mask")) == 0).double().mean().item()
             self.infos = [(key, said["reward_extra_info"]) for key, said in zip(batch.keys, fields, strict=True)]
         return batch, metrics
@@ -74,7 +74,7 @@ class TaskReplayBuffer(ReplayBuffer):
         draws.
 
         Returns:
-            The metrics of the choice.
+            The metrics of all games that were played for it, and of the choice.
         """
         drawn = batch_size
         while True:
@@ -84,9 +84,8 @@ class TaskReplayBuffer(ReplayBuffer):
                 continue
             keys = list(self.partitions["train"])
             fields, rewards = _said(keys)
-            differ = varied.uids(zip(keys, fields, rewards, strict=True))
-            room = varied.batches * batch_size - drawn if varied.batches else math.inf
-            more = int(min(2 * (batch_size - len(differ)), room))
+            differ = varied.uids(list(zip(keys, fields, rewards, strict=True)))
+            more = min(2 * (batch_size - len(differ)), varied.batches * batch_size - drawn)
             if more <= 0:
                 break
             assert self.refill_fn is not None
@@ -100,8 +99,7 @@ class TaskReplayBuffer(ReplayBuffer):
             if SampleKey.parse(key).uid in removed
         ]
         self._clear_groups("train", removed)
-        success = task_metrics(keys, fields, rewards)["task/success"]
-        return {LEFT_OUT: float(drawn - len(differ)), DRAWN: float(drawn), SUCCESS: success}
+        return task_metrics(keys, fields, rewards) | {LEFT_OUT: float(drawn - len(differ)), DRAWN: float(drawn)}
 
 
 class AsyncTaskReplayBuffer(TaskReplayBuffer, ReplayBufferAsync):
@@ -109,9 +107,12 @@ class AsyncTaskReplayBuffer(TaskReplayBuffer, ReplayBufferAsync):
 
 
 def _said(keys: Sequence[str]) -> tuple[list[dict[str, Any]], list[float]]:
-    """Extra fields and reward of each reply of a training batch."""
+    """Extra fields of each reply of a training batch, and its reward before a penalty for its length."""
     data = tq.kv_batch_get(keys=list(keys), partition_id="train", select_fields=["extra_fields", "rm_scores"])
-    return data.get("extra_fields").tolist(), [scores.sum().item() for scores in data.get("rm_scores").unbind()]
+    fields = data.get("extra_fields").tolist()
+    paid = [scores.sum().item() for scores in data.get("rm_scores").unbind()]
+    lost = [said["reward_extra_info"].get("length_penalty", 0.0) for said in fields]
+    return fields, [reward + penalty for reward, penalty in zip(paid, lost, strict=True)]
 
 
 def task_metrics(

@@ -13,7 +13,8 @@ waits for the longest. They add:
 - The first batch, and the newest of a step with a checkpoint or a validation, are saved, see `saved_batch`.
 - A warning on the console reports a disk that is nearly full. Before the disk is too full for a checkpoint, a
   checkpoint is saved and the run ends, see `checkpoints.room`.
-- The estimators `grpo`, `rloo` and `rae` compare whole games, seat by seat, see `advantages`.
+- An algorithm may have advantages of its own, which compare whole games seat by seat, see `algorithms`.
+- The batches of DAPO consist of groups whose replies differ, see `replay_buffer`.
 - How far a batch is played is written to a file for the launcher, see `rollout_progress`.
 - A warning is printed once if many replies are truncated for several steps.
 - A line is printed once if a custom reward function returns a reward outside of [0, 1].
@@ -236,6 +237,7 @@ class TaskTraining(PPOTrainer):
     def _outside(self, metrics: dict[str, Any]) -> str | None:
         """A line for the console when rewards of a custom reward function are outside of [0, 1] for the first time."""
         least, most = metrics.get("critic/score/min", 0.0), metrics.get("critic/score/max", 0.0)
+        least += bool(self.config.veritas_rl.length_penalty)  # which takes up to 1
         if self._custom_reward is None or self._rewards_left or (least >= 0 and most <= 1):
             return None
         self._rewards_left = True

@@ -12,6 +12,8 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
+from omegaconf import DictConfig
+
 
 @dataclass(frozen=True)
 class Move:
@@ -86,6 +88,12 @@ def name_of(estimator: str) -> str | None:
 def of_estimator(estimator: str) -> Algorithm | None:
     """As `name_of`, the algorithm itself."""
     return known().get(name_of(estimator) or "")
+
+
+def has_critic(configuration: DictConfig) -> bool:
+    """Whether the algorithm of verl's configuration trains a critic."""
+    known_one = of_estimator(configuration.algorithm.adv_estimator)
+    return known_one is not None and known_one.critic
 
 
 def reading(setting: str) -> list[str]:
