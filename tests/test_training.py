@@ -352,6 +352,10 @@ def test_games_of_one_task_are_compared_and_a_conversation_is_one_trajectory(tmp
     assert [len(values) for values in ends.values()] == [2] * 8
     drawn, left_out = (step[f"training/filter_groups/{name}"] for name in ("drawn", "left_out"))
     assert 0 < left_out <= drawn - 8
+    # The success of the batch is that of its games; `task/success` is that of all games, most of which end in one way.
+    games = {(row.group, row.copy, row.info["seat"]): row.info["success"] for row in batch.real}
+    assert step["training/filter_groups/success"] == pytest.approx(fmean(games.values()))
+    assert step["task/success"] != pytest.approx(fmean(games.values()), abs=1e-3)
     assert {
         "openspiel/vs_mcts:2/success",
         "openspiel/seat_0/success",

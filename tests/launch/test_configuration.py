@@ -598,6 +598,20 @@ def test_a_recipes_folder_is_found_from_where_the_person_stands(tmp_path: Path) 
     assert absolute(typed, tmp_path) == [f"recipe={tmp_path}/mine/one", "recipe=trace", "a=b/c", "recipe=/absolute"]
 
 
+@pytest.mark.parametrize(
+    ("typed", "title", "replies"),
+    [
+        (("algorithm.adv_estimator='grpo'",), "GRPO", 8),
+        (("algorithm=dapo", "algorithm.adv_estimator=grpo"), "DAPO", 8),
+        (("algorithm=dapo", "algorithm.adv_estimator=rloo"), "rloo", 8),
+        (("algorithm.adv_estimator=opo", "actor_rollout_ref.rollout.n=4", "trainer.critic_warmup=0"), "opo", 4),
+    ],
+)
+def test_an_estimator_of_verl_chooses_its_algorithm(typed: tuple[str, ...], title: str, replies: int) -> None:
+    made = configured(*typed)
+    assert (made.veritas_rl.algorithm, made.actor_rollout_ref.rollout.n) == (title, replies)
+
+
 def test_every_algorithm_is_a_value_of_the_variable_and_composes() -> None:
     assert {path.stem for path in (conf.CONFIG_DIR / "algorithm").glob("*.yaml")} == ALGORITHMS.keys()
     for name, hardware in zip(ALGORITHMS, itertools.cycle([CPU, ONE_GPU])):

@@ -124,8 +124,8 @@ def test_a_group_varies_if_the_replies_of_one_seat_differ() -> None:
     # The turns of a game have different rewards, so replies to the same turn are compared.
     turns = [
         (f"won_{copy}_{turn}", {"reward_extra_info": {"success": 1.0}, "move": {"seat": 0}}, 0.9 ** (2 - turn))
-        for copy in range(2)
-        for turn in (2, 0, 1)
+        for copy, order in enumerate(((2, 0, 1), (0, 1, 2)))
+        for turn in order
     ]
     assert VariedGroups("reward", 10, {}).uids(turns) == set()
     # A reply without text has no number of a custom reward function.

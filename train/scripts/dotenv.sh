@@ -6,7 +6,7 @@
 from_dotenv() {
     local file=$1 name value
     shift
-    [ -r "$file" ] && [ -z "${PYTHON_DOTENV_DISABLED:-}" ] || return 0
+    [ -r "$file" ] && [[ ! ${PYTHON_DOTENV_DISABLED:-} =~ ^(1|t|true|y|yes)$ ]] || return 0
     for name in "$@"; do
         [ -z "${!name+set}" ] || continue
         value=$(sed -nE "s/^[[:space:]]*(export[[:space:]]+)?${name}[[:space:]]*=[[:space:]]*//p" "$file" | tail -n 1 |

@@ -141,10 +141,11 @@ def defaults_of_others(named: Sequence[str], kind: str) -> list[str]:
 
 def _algorithm_of_estimator(named: Sequence[str]) -> list[str]:
     """What `algorithm.adv_estimator`, which users of verl type, stands for: an algorithm, or one that has no file."""
-    typed = {_key_of(item): item.partition("=")[2] for item in named}
-    if not (estimator := typed.get("algorithm.adv_estimator")):
+    typed = {_key_of(item): item.partition("=")[2].strip("'\"") for item in named}
+    estimator, chosen = typed.get("algorithm.adv_estimator"), algorithms.known().get(typed.get("algorithm", ""))
+    if not estimator or (chosen and chosen.estimator == estimator):
         return []
-    name = None if "algorithm" in typed else algorithms.name_of(estimator)
+    name = None if chosen else algorithms.name_of(estimator)
     return [f"algorithm={name}" if name else f"veritas_rl.algorithm={estimator}"]
 
 

@@ -176,7 +176,8 @@ def described(configuration: DictConfig) -> str:
         configuration: The resolved configuration, with the overrides of `overrides`.
     """
     rl, settings = configuration.actor_rollout_ref, configuration.veritas_rl
-    said = [*_named(settings, rl.model), settings.algorithm]
+    estimator = configuration.algorithm.adv_estimator
+    said = [*_named(settings, rl.model), settings.algorithm if algorithms.of_estimator(estimator) else estimator]
     if settings.get("precision"):
         said += [
             f"{settings.precision}, {rl.rollout.max_num_seqs} replies at once",

@@ -96,7 +96,7 @@ RL = {
     f"{ACTOR}.entropy_coeff": FINITE,
     f"{ACTOR}.kl_loss_coef": RATE,
     "actor_rollout_ref.model.lora_alpha": ABOVE,
-    "veritas_rl.length_penalty": Limit("above 0 and at most 1, or null", 0, 1, above=True, other=(None,)),
+    "veritas_rl.length_penalty": Limit("a number above 0 and at most 1, or null", 0, 1, above=True, other=(None,)),
     f"{ROLLOUT}.temperature": TEMPERATURE,
     f"{ROLLOUT}.top_p": TOP_P,
     f"{ROLLOUT}.top_k": TOP_K,
@@ -165,7 +165,7 @@ def _check_estimator(configuration: DictConfig) -> None:
             raise UserError(f"{said} groups, and {estimator} has none: set algorithm=dapo")
         if not filtered.metric:
             raise UserError(f"{said} algorithm.filter_groups.metric: set it to success")
-        if filtered.max_num_gen_batches < 1:
+        if not Limit("", 1, below=True, whole=True).allows(filtered.max_num_gen_batches):
             raise UserError(f"{said} algorithm.filter_groups.max_num_gen_batches of 1 or more: set it to 10")
         if configuration.trainer.v1.trainer_mode != "game":
             raise UserError(f"{said} trainer.v1.trainer_mode=game, whose steps wait for their games")

@@ -35,6 +35,7 @@ class TaskReplayBuffer(ReplayBuffer):
         infos: Key and `reward_info` of each reply of the last training batch.
         left_out: The same of the replies that were played for it and left out.
         varied: How groups are chosen; None to take all.
+        range: The least and the largest reward of the last training batch, before penalties for length.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -42,6 +43,7 @@ class TaskReplayBuffer(ReplayBuffer):
         self.infos: list[tuple[str, dict[str, Any]]] = []
         self.left_out: list[tuple[str, dict[str, Any]]] = []
         self.varied: VariedGroups | None = None
+        self.range = 0.0, 0.0
 
     def _sync_metadata_from_transfer_queue(self) -> None:
         super()._sync_metadata_from_transfer_queue()
@@ -58,7 +60,9 @@ class TaskReplayBuffer(ReplayBuffer):
         played = self._choose(self.varied, batch_size) if training and self.varied is not None else {}
         batch, metrics = super().sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
         if training:
-            fields, rewards = _said(batch.keys)
+            fields, paid = _said(batch.keys)
+            rewards = _before(fields, paid)
+            self.range = min(rewards), max(rewards)
             masks = tq.kv_batch_get(keys=batch.keys, partition_id="train", select_fields=["response_mask"])
             of_batch = task_metrics(batch.keys, fields, rewards)
             metrics |= played | {SUCCESS: of_batch["task/success"]} if played else of_batch
@@ -83,8 +87,8 @@ class TaskReplayBuffer(ReplayBuffer):
                 time.sleep(self.poll_interval)
                 continue
             keys = list(self.partitions["train"])
-            fields, rewards = _said(keys)
-            differ = varied.uids(list(zip(keys, fields, rewards, strict=True)))
+            fields, paid = _said(keys)
+            differ = varied.uids(list(zip(keys, fields, paid, strict=True)))
             more = min(2 * (batch_size - len(differ)), varied.batches * batch_size - drawn)
             if more <= 0:
                 break
@@ -99,7 +103,10 @@ class TaskReplayBuffer(ReplayBuffer):
             if SampleKey.parse(key).uid in removed
         ]
         self._clear_groups("train", removed)
-        return task_metrics(keys, fields, rewards) | {LEFT_OUT: float(drawn - len(differ)), DRAWN: float(drawn)}
+        return task_metrics(keys, fields, _before(fields, paid)) | {
+            LEFT_OUT: float(drawn - len(differ)),
+            DRAWN: float(drawn),
+        }
 
 
 class AsyncTaskReplayBuffer(TaskReplayBuffer, ReplayBufferAsync):
@@ -107,12 +114,15 @@ class AsyncTaskReplayBuffer(TaskReplayBuffer, ReplayBufferAsync):
 
 
 def _said(keys: Sequence[str]) -> tuple[list[dict[str, Any]], list[float]]:
-    """Extra fields of each reply of a training batch, and its reward before a penalty for its length."""
+    """Extra fields and reward of each reply of a training batch."""
     data = tq.kv_batch_get(keys=list(keys), partition_id="train", select_fields=["extra_fields", "rm_scores"])
-    fields = data.get("extra_fields").tolist()
-    paid = [scores.sum().item() for scores in data.get("rm_scores").unbind()]
-    lost = [said["reward_extra_info"].get("length_penalty", 0.0) for said in fields]
-    return fields, [reward + penalty for reward, penalty in zip(paid, lost, strict=True)]
+    return data.get("extra_fields").tolist(), [scores.sum().item() for scores in data.get("rm_scores").unbind()]
+
+
+def _before(fields: Sequence[Mapping[str, Any]], paid: Sequence[float]) -> list[float]:
+    """Rewards before the penalty for the length of their replies."""
+    lost = (said["reward_extra_info"].get("length_penalty", 0.0) for said in fields)
+    return [reward + penalty for reward, penalty in zip(paid, lost, strict=True)]
 
 
 def task_metrics(

@@ -234,10 +234,10 @@ class TaskTraining(PPOTrainer):
             print(line, flush=True)
         return batch
 
-    def _outside(self, metrics: dict[str, Any]) -> str | None:
+    def _outside(self) -> str | None:
         """A line for the console when rewards of a custom reward function are outside of [0, 1] for the first time."""
-        least, most = metrics.get("critic/score/min", 0.0), metrics.get("critic/score/max", 0.0)
-        least += bool(self.config.veritas_rl.length_penalty)  # which takes up to 1
+        buffer: Any = self.replay_buffer
+        least, most = buffer.range
         if self._custom_reward is None or self._rewards_left or (least >= 0 and most <= 1):
             return None
         self._rewards_left = True
@@ -347,7 +347,7 @@ class TaskTraining(PPOTrainer):
 
     def _compute_metrics(self, batch: KVBatchMeta, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         super()._compute_metrics(batch, metrics, *args, **kwargs)
-        if line := self._outside(metrics):
+        if line := self._outside():
             print(line, flush=True)
         if self._nothing_to_learn:
             # Means over no token.
