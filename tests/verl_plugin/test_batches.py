@@ -3,6 +3,7 @@
 import math
 import random
 from itertools import groupby
+from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
@@ -103,10 +104,22 @@ def test_each_role_compares_a_custom_reward_with_the_mean_of_custom_rewards() ->
     assert rae.advantages(moves, {}, {}) == [-10.0, 0.0, 10.0]
 
 
+def said(success: float, seat: int) -> dict[str, Any]:
+    """The extra fields of a reply."""
+    info = {"group": "openspiel/hex", "value": 1, "success": success}
+    return {"reward_extra_info": info, "move": {"seat": seat, "discount": 1.0, "opponent": "self"}}
+
+
+def varied(metric: str, rows: list[tuple[str, dict[str, Any], float]]) -> set[str]:
+    """The groups that vary, of replies with key, extra fields and reward."""
+    keys, fields, rewards = zip(*rows, strict=True)
+    return VariedGroups(metric, 10, {}).uids(keys, fields, rewards)
+
+
 def test_a_group_varies_if_the_replies_of_one_seat_differ() -> None:
     """By the metric: two replies that fail with different rewards teach nothing of success."""
     rows = [
-        (f"{group}_{copy}_{seat}", {"reward_extra_info": {"success": success}, "move": {"seat": seat}}, reward)
+        (f"{group}_{copy}_{seat}", said(success, seat), reward)
         for group, copy, seat, success, reward in (
             *(("won", 0, 0, 1.0, 1.0), ("won", 1, 0, 1.0, 1.0)),
             *(("shaped", 0, 0, 0.0, 0.0), ("shaped", 1, 0, 0.0, 0.5)),
@@ -119,20 +132,20 @@ def test_a_group_varies_if_the_replies_of_one_seat_differ() -> None:
             ),
         )
     ]
-    assert VariedGroups("success", 10, {}).uids(rows) == {"mixed"}
-    assert VariedGroups("reward", 10, {}).uids(rows) == {"mixed", "shaped"}
+    assert varied("success", rows) == {"mixed"}
+    assert varied("reward", rows) == {"mixed", "shaped"}
     # The turns of a game have different rewards, so replies to the same turn are compared.
     turns = [
-        (f"won_{copy}_{turn}", {"reward_extra_info": {"success": 1.0}, "move": {"seat": 0}}, 0.9 ** (2 - turn))
+        (f"won_{copy}_{turn}", said(1.0, 0), 0.9 ** (2 - turn))
         for copy, order in enumerate(((2, 0, 1), (0, 1, 2)))
         for turn in order
     ]
-    assert VariedGroups("reward", 10, {}).uids(turns) == set()
+    assert varied("reward", turns) == set()
     # A reply without text has no number of a custom reward function.
-    turns[0][1]["reward_extra_info"] = {"success": 1.0, "acc": 1.0}
-    assert VariedGroups("acc", 10, {}).uids(turns) == set()
+    turns[0][1]["reward_extra_info"]["acc"] = 1.0
+    assert varied("acc", turns) == set()
     with pytest.raises(UserError, match=r"metric=acc is no number of a reply: set it to one of reward, success$"):
-        VariedGroups("acc", 10, {}).uids(rows)
+        varied("acc", rows)
 
 
 def test_replies_are_numbered_by_seat() -> None:

@@ -123,7 +123,7 @@ OTHERS_OF_GROUPS = (
 )
 """verl's other estimators of advantages that compare the samples of one task."""
 
-ESTIMATORS = (*(one.estimator for one in algorithms.known().values()), *OTHERS_OF_GROUPS, "remax")
+ESTIMATORS = (*dict.fromkeys(one.estimator for one in algorithms.known().values()), *OTHERS_OF_GROUPS, "remax")
 """This package's and verl's estimators of advantages."""
 
 
@@ -169,7 +169,7 @@ def _check_estimator(configuration: DictConfig) -> None:
             raise UserError(f"{said} algorithm.filter_groups.max_num_gen_batches of 1 or more: set it to 10")
         if configuration.trainer.v1.trainer_mode != "game":
             raise UserError(f"{said} trainer.v1.trainer_mode=game, whose steps wait for their games")
-    critic = known is not None and known.critic
+    critic = algorithms.has_critic(configuration)
     if critic and configuration.critic.enable is False:
         raise UserError("critic.enable=false leaves PPO without its critic: leave it out, or set algorithm=grpo")
     if not critic and (steps := configuration.trainer.critic_warmup):

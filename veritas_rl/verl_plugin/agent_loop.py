@@ -29,14 +29,11 @@ from veritas_rl.players.reply_text import reply_text
 from veritas_rl.seeding import digest
 from veritas_rl.verl_plugin.chat import Chat
 from veritas_rl.verl_plugin.opponents import ModelSettings, Opponent
-from veritas_rl.verl_plugin.reward import reward_info
+from veritas_rl.verl_plugin.reward import PENALTY, reward_info
 from veritas_rl.viewing.recording import RecordedSession
 
 SHAPED = "shaped"
 """The name of the reward of `shape` in the metrics of a run with a custom reward function."""
-
-PENALTY = "length_penalty"
-"""The name of what `veritas_rl.length_penalty` takes from a reward, in the metrics."""
 
 LOGGED = ("reward", "opponent_wait", SHAPED, PENALTY)
 """Names of metrics, besides those of `reward_info`, that a custom reward function must not use."""

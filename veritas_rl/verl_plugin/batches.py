@@ -1,7 +1,7 @@
 """Compute moves, groups that vary, outcomes of rows and mini-batch sizes from the replies of a step."""
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -64,27 +64,24 @@ class VariedGroups:
     batches: int
     order: Mapping[str, int]
 
-    def uids(self, rows: Sequence[tuple[str, dict[str, Any], float]]) -> set[str]:
+    def uids(self, keys: Sequence[str], fields: Sequence[dict[str, Any]], rewards: Sequence[float]) -> set[str]:
         """The groups in which the replies of one seat to one turn differ. A reply without the metric does not count.
 
         Args:
-            rows: Key, extra fields and reward of each reply.
+            keys: As for `moves_of`.
+            fields: As for `moves_of`.
+            rewards: As for `moves_of`.
 
         Raises:
             UserError: No reply has the metric.
         """
-        turns: Counter[tuple[tuple[str, int], int]] = Counter()
         found: dict[tuple[str, int, int], set[float]] = defaultdict(set)
-        for key, (_, fields, reward) in sorted(
-            ((SampleKey.parse(row[0]), row) for row in rows), key=lambda item: item[0].reply
-        ):
-            said, seat = fields["reward_extra_info"] | {"reward": reward}, fields["move"]["seat"]
-            turn = turns[key.session, seat]
-            turns[key.session, seat] += 1
-            if isinstance(said.get(self.metric), float):
-                found[key.uid, seat, turn].add(said[self.metric])
-        if rows and not found:
-            infos = (fields["reward_extra_info"].items() for _, fields, _ in rows)
+        for move, said in zip(moves_of(keys, fields, rewards), fields, strict=True):
+            value = (said["reward_extra_info"] | {"reward": move.reward}).get(self.metric)
+            if isinstance(value, float):
+                found[move.task, move.seat, move.turn].add(value)
+        if keys and not found:
+            infos = (said["reward_extra_info"].items() for said in fields)
             numbers = {name for info in infos for name, value in info if isinstance(value, float)}
             raise UserError(
                 f"algorithm.filter_groups.metric={self.metric} is no number of a reply: set it to one of "

@@ -11,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import transfer_queue as tq
+from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
 from veritas_rl.verl_plugin.batches import VariedGroups
 from veritas_rl.verl_plugin.columns import row_sums
 from veritas_rl.verl_plugin.learning_watch import REASON, UNLEARNED
+from veritas_rl.verl_plugin.reward import PENALTY
 from veritas_rl.verl_plugin.sample_key import SampleKey
 
 POLL_SECONDS = 0.05
@@ -60,13 +62,12 @@ class TaskReplayBuffer(ReplayBuffer):
         played = self._choose(self.varied, batch_size) if training and self.varied is not None else {}
         batch, metrics = super().sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
         if training:
-            fields, paid = _said(batch.keys)
+            data, fields, paid = _read(batch.keys, "response_mask")
             rewards = _before(fields, paid)
             self.range = min(rewards), max(rewards)
-            masks = tq.kv_batch_get(keys=batch.keys, partition_id="train", select_fields=["response_mask"])
             of_batch = task_metrics(batch.keys, fields, rewards)
             metrics |= played | {SUCCESS: of_batch["task/success"]} if played else of_batch
-            metrics[UNLEARNED] = (row_sums(masks.get("response_mask")) == 0).double().mean().item()
+            metrics[UNLEARNED] = (row_sums(data.get("response_mask")) == 0).double().mean().item()
             self.infos = [(key, said["reward_extra_info"]) for key, said in zip(batch.keys, fields, strict=True)]
         return batch, metrics
 
@@ -87,8 +88,8 @@ class TaskReplayBuffer(ReplayBuffer):
                 time.sleep(self.poll_interval)
                 continue
             keys = list(self.partitions["train"])
-            fields, paid = _said(keys)
-            differ = varied.uids(list(zip(keys, fields, paid, strict=True)))
+            _, fields, paid = _read(keys)
+            differ = varied.uids(keys, fields, paid)
             more = min(2 * (batch_size - len(differ)), varied.batches * batch_size - drawn)
             if more <= 0:
                 break
@@ -113,15 +114,16 @@ class AsyncTaskReplayBuffer(TaskReplayBuffer, ReplayBufferAsync):
     """`TaskReplayBuffer` for games that continue from step to step."""
 
 
-def _said(keys: Sequence[str]) -> tuple[list[dict[str, Any]], list[float]]:
-    """Extra fields and reward of each reply of a training batch."""
-    data = tq.kv_batch_get(keys=list(keys), partition_id="train", select_fields=["extra_fields", "rm_scores"])
-    return data.get("extra_fields").tolist(), [scores.sum().item() for scores in data.get("rm_scores").unbind()]
+def _read(keys: list[str], *more: str) -> tuple[TensorDict, list[dict[str, Any]], list[float]]:
+    """Columns of a training batch: these and `more`, the extra fields, and the reward of each reply."""
+    data = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=["extra_fields", "rm_scores", *more])
+    rewards = [scores.sum().item() for scores in data.get("rm_scores").unbind()]
+    return data, data.get("extra_fields").tolist(), rewards
 
 
 def _before(fields: Sequence[Mapping[str, Any]], paid: Sequence[float]) -> list[float]:
     """Rewards before the penalty for the length of their replies."""
-    lost = (said["reward_extra_info"].get("length_penalty", 0.0) for said in fields)
+    lost = (said["reward_extra_info"].get(PENALTY, 0.0) for said in fields)
     return [reward + penalty for reward, penalty in zip(paid, lost, strict=True)]
 
 

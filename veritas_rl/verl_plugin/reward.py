@@ -13,6 +13,9 @@ from veritas_rl.envs.registry import get_environment, task_of
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 
+PENALTY = "length_penalty"
+"""The name of what `veritas_rl.length_penalty` takes from a reward, in the metrics."""
+
 
 def reward_info(task: Task, score: Score) -> dict[str, Any]:
     """Values that are logged beside the reward. Numbers are averaged by group, text goes to the dump of generations."""

@@ -92,8 +92,8 @@ def of_estimator(estimator: str) -> Algorithm | None:
 
 def has_critic(configuration: DictConfig) -> bool:
     """Whether the algorithm of verl's configuration trains a critic."""
-    known_one = of_estimator(configuration.algorithm.adv_estimator)
-    return known_one is not None and known_one.critic
+    found = of_estimator(configuration.algorithm.adv_estimator)
+    return found is not None and found.critic
 
 
 def reading(setting: str) -> list[str]:
