@@ -48,9 +48,14 @@ PROGRAMS = {
     "apptainer": 'echo "apptainer $*" >>"$CALLS/calls"\nshift 2\nexec "$@"',
 }
 
+# The real `submit` waits for the workers, too.
 CLUSTER = """
 echo "ray-cluster $*" >>"$CALLS/calls"
-if [ "$1" = submit ]; then shift 7; exec "$@"; fi
+if [ "$1" = submit ]; then
+    until grep -q ^srun "$CALLS/calls"; do sleep 0.02; done
+    shift 7
+    exec "$@"
+fi
 """
 
 TRAINER = """
