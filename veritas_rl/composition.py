@@ -1,6 +1,7 @@
 """Composes the configuration of a run as Hydra does, and says which of its settings count for a result."""
 
 import os
+import pickle
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,12 +13,15 @@ from typing import Any, ClassVar
 
 import yaml
 from hydra import compose, initialize_config_dir
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra._internal.sources_registry import SourcesRegistry
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
 from hydra.plugins.config_source import ConfigResult
-from omegaconf import DictConfig, OmegaConf
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from veritas_rl import shared_prompts
 from veritas_rl.basis import digest_of
@@ -63,6 +67,9 @@ SEARCHED, VERL = "hydra.searchpath=", "pkg://verl.trainer.config"
 BASE = re.compile(r"/([\w/-]+)@_global_")
 """A key of a defaults list that names a base: the folder of its file."""
 
+VALUE = re.compile(r"[+~]*(?!hydra\.searchpath=)[\w-]+\.[^=@:/]*(?:=|$)")
+"""An override that sets a value below a node, and chooses no file."""
+
 PATH = re.compile(r"(?:file://|~|/).*?([^/]*)/*")
 
 
@@ -81,30 +88,69 @@ def composed(folder: Path, name: str, overrides: Sequence[str]) -> DictConfig:
     Plugins.instance()  # which registers Hydra's own sources
     SourcesRegistry.instance().types[FileConfigSource.scheme()] = _ReadOnce
     GlobalHydra.instance().clear()
+    overrides = _without_import(folder / f"{name}.yaml", overrides)
+    choices = [item for item in overrides if not VALUE.match(item)]
+    values = [item for item in overrides if VALUE.match(item)]
     with initialize_config_dir(config_dir=str(folder), version_base=None):
-        configuration = compose(config_name=name, overrides=_without_import(folder / f"{name}.yaml", overrides))
+        configuration = _chosen(folder, name, choices)
+        groups = {*configuration.hydra.runtime.choices}
+        if any(_key(item) not in groups and not item.startswith(SEARCHED) for item in choices):
+            # A value whose key has no dot. Hydra applies it in the order of all values.
+            configuration, values = compose(config_name=name, overrides=overrides, return_hydra_config=True), []
+    parsed = OverridesParser.create().parse_overrides(values)
+    ConfigLoaderImpl.validate_sweep_overrides_legal(parsed, RunMode.RUN, from_shell=False)
+    ConfigLoaderImpl._apply_overrides_to_config(parsed, configuration)
+    with open_dict(configuration):
+        del configuration["hydra"]
     OmegaConf.resolve(configuration)
     return configuration
 
 
-class _ReadOnce(FileConfigSource):
-    """Hydra's source of YAML files, which parses a file again only when it has changed.
+def _key(override: str) -> str:
+    return override.partition("=")[0].lstrip("+~")
 
-    Parsing the forty files of a run takes longer than merging them, and a command composes several times.
+
+_merged: dict[tuple[Path, str, tuple[str, ...]], tuple[frozenset[tuple[str, str, int, int]], bytes]] = {}
+"""By folder, name and choices: the files that Hydra read, and what it merged of them."""
+
+
+def _chosen(folder: Path, name: str, choices: Sequence[str]) -> DictConfig:
+    """The configuration of the files that overrides choose, not resolved, with Hydra's own node.
+
+    A command composes several times, mostly of the same files. Setting values takes a tenth of the time of merging.
     """
+    files, merged = _merged.get((folder, name, tuple(choices)), ((), b""))
+    if merged and all(_ReadOnce.state(source, Path(file))[2:] == (*state,) for source, file, *state in files):
+        return pickle.loads(merged)
+    _ReadOnce.used.clear()
+    configuration = compose(config_name=name, overrides=[*choices], return_hydra_config=True)
+    _merged[folder, name, tuple(choices)] = frozenset(_ReadOnce.used), pickle.dumps(configuration)
+    return configuration
 
+
+class _ReadOnce(FileConfigSource):
+    """Hydra's source of YAML files, which parses a file again only when it has changed."""
+
+    used: ClassVar[set[tuple[str, str, int, int]]] = set()
+    """The states of the files that were read since it was last cleared."""
     _read: ClassVar[dict[tuple[str, str, int, int], ConfigResult]] = {}
+
+    @staticmethod
+    def state(provider: str, file: Path) -> tuple[str, str, int, int]:
+        """A source's name, a file, when it was changed last, and its size; zeros if there is no such file."""
+        found = file.stat() if file.is_file() else None
+        return provider, str(file), found.st_mtime_ns if found else 0, found.st_size if found else 0
 
     def load_config(self, config_path: str) -> ConfigResult:
         """As Hydra's method."""
         file = Path(self.path, self._normalize_file_name(config_path))
         if not file.is_file():
             return super().load_config(config_path)  # which raises Hydra's error
-        state = file.stat()
-        key = (self.provider, str(file), state.st_mtime_ns, state.st_size)
-        if key not in self._read:
-            self._read[key] = super().load_config(config_path)
-        return deepcopy(self._read[key])
+        state = self.state(self.provider, file)
+        self.used.add(state)
+        if state not in self._read:
+            self._read[state] = super().load_config(config_path)
+        return deepcopy(self._read[state])
 
 
 def with_bases(file: Path) -> DictConfig:
