@@ -14,8 +14,6 @@ import pytest
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
-from veritas_rl.launch.tiny_model import build_tiny_model
-
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs/dataset_generation.md").read_text(encoding="utf-8")
 COMMANDS = [
@@ -131,16 +129,24 @@ def test_every_tool_command_of_the_page_works(command: str, tmp_path: Path) -> N
     assert len(pd.read_parquet(tmp_path / "train.parquet")) + len(pd.read_parquet(tmp_path / "val.parquet")) == expected
 
 
-@pytest.mark.parametrize("command", [command for command in COMMANDS if "train/scripts/" in command])
-def test_every_training_command_of_the_page_is_planned(command: str, tmp_path: Path) -> None:
-    # tests/test_sft_training.py runs the commands. This test only plans them, with existing files.
-    made = tool(GENERATE, "--num_demonstrations", "700", "--prompt", "brief", "--output", str(tmp_path / "my-folder"))
+@pytest.fixture(scope="module")
+def demonstrations(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of demonstrations."""
+    folder = tmp_path_factory.mktemp("demonstrations") / "my-folder"
+    made = tool(GENERATE, "--num_demonstrations", "700", "--prompt", "brief", "--output", str(folder))
     assert made.returncode == 0, made.stderr
-    command = command.replace("my-folder", str(tmp_path / "my-folder"))
-    command = command.replace("my-model", str(build_tiny_model(tmp_path / "my-model", seed=0)))
+    return folder
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if "train/scripts/" in command])
+def test_every_training_command_of_the_page_is_planned(
+    command: str, demonstrations: Path, tiny_model: Path, tmp_path: Path
+) -> None:
+    # tests/test_sft_training.py runs the commands. This test only plans them, with existing files.
+    command = command.replace("my-folder", str(demonstrations)).replace("my-model", str(tiny_model))
     adapter = tmp_path / "adapter"
     if adapted := "LORA_ADAPTER_PATH" in command:
-        model: Any = AutoModelForCausalLM.from_pretrained(tmp_path / "my-model")
+        model: Any = AutoModelForCausalLM.from_pretrained(tiny_model)
         get_peft_model(model, LoraConfig(r=2, target_modules=["q_proj"])).save_pretrained(str(adapter))
         command = re.sub(r"LORA_ADAPTER_PATH=\S+", f"LORA_ADAPTER_PATH={adapter}", command)
     environment = {**os.environ, "DRY_RUN": "1"}
@@ -149,5 +155,5 @@ def test_every_training_command_of_the_page_is_planned(command: str, tmp_path: P
     )
     assert done.returncode == 0, done.stderr
     assert f"-m verl.trainer.{'main_ppo' if adapted else 'sft_trainer'}" in done.stdout
-    if "my-folder" in command:
+    if str(demonstrations) in command:
         assert f"trainer.total_training_steps={630 // 64 * 3}" in done.stdout

@@ -7,6 +7,8 @@ import itertools
 import json
 import os
 import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,15 @@ def train(folder: Path, model: Path, device: str, *overrides: str, **variables: 
     return [json.loads(line)["data"] for line in (logs(folder) / "metrics.jsonl").read_text().splitlines()]
 
 
+@dataclass(frozen=True)
+class Trained:
+    """A run on a device: the folder of its checkpoints, and the metrics of its steps."""
+
+    device: str
+    folder: Path
+    steps: Sequence[dict[str, float]]
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small model that was warmed up to answer with a move; a model with random weights would get no reward."""
@@ -89,10 +100,15 @@ def adapter(step: Path) -> dict[str, Any]:
     return torch.load(step / "actor/model_world_size_1_rank_0.pt", weights_only=False)
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_adapters_and_critic_are_trained_saved_and_gone_on_from(device: str, model: Path, tmp_path: Path) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    steps = train(first, model, device, "trainer.total_training_steps=2")
+@pytest.fixture(scope="module", params=DEVICES)
+def trained(request: pytest.FixtureRequest, model: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """A run of two steps."""
+    folder = tmp_path_factory.mktemp("run")
+    return Trained(request.param, folder, train(folder, model, request.param, "trainer.total_training_steps=2"))
+
+
+def test_adapters_and_critic_are_trained_and_saved(trained: Trained) -> None:
+    first, steps = trained.folder, trained.steps
     used: Any = OmegaConf.load(logs(first) / ".hydra/config.yaml")
     asked = compose_configuration(["hardware=h200x1"])
     for key in ("actor_rollout_ref.actor.fsdp_config", "critic.fsdp"):
@@ -111,10 +127,14 @@ def test_adapters_and_critic_are_trained_saved_and_gone_on_from(device: str, mod
         assert step["actor/grad_norm"] > 0
         assert step["critic/grad_norm"] > 0
 
-    (again,) = train(second, model, device, "trainer.total_training_steps=2", RESUME_FROM=str(first / "global_step_1"))
+
+@pytest.mark.long
+def test_a_checkpoint_of_adapters_and_critic_is_gone_on_from(trained: Trained, model: Path, tmp_path: Path) -> None:
+    first = trained.folder / "global_step_1"
+    (again,) = train(tmp_path, model, trained.device, "trainer.total_training_steps=2", RESUME_FROM=str(first))
     assert again["training/global_step"] == 2
     assert again["training/rollout_probs_diff_mean"] < 0.02
-    one, two = adapter(first / "global_step_1"), adapter(second / "global_step_2")
+    one, two = adapter(first), adapter(tmp_path / "global_step_2")
     assert one.keys() == two.keys()
     assert all("lora_" in name for name in one)
     assert any(not torch.equal(one[name].to_local(), two[name].to_local()) for name in one)

@@ -1,4 +1,4 @@
-"""Updates of actor and critic with rows from which nothing is learned, started by `test_learned_rows.py` with torchrun.
+"""Updates of actor and critic with rows from which nothing is learned, started by `test_learned_rows.py`.
 
 The argument is a JSON list of cases, see `Case`. Rank 0 prints the measurements of each case as JSON.
 """

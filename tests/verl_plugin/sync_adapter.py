@@ -1,4 +1,4 @@
-"""One rank of three weight syncs of an adapter through verl, started by `test_adapter_delivery.py` with torchrun.
+"""One rank of three weight syncs of an adapter through verl, started by `test_adapter_delivery.py`.
 
 The arguments are a model's folder and an adapter's folder. Rank 0 prints a JSON line for each way to send the adapter.
 """

@@ -1,17 +1,14 @@
 """The rollout generates with the trainer's adapter after each weight sync."""
 
 import asyncio
-import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from on_ranks import printed
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
@@ -36,18 +33,7 @@ def adapted(model: Path) -> Any:
 def test_two_ranks_deliver_their_adapter_however_they_hold_and_send_it(tmp_path: Path) -> None:
     model = build_tiny_model(tmp_path / "model", seed=0, weights=0.1, embeddings=0.5)
     adapted(model).save_pretrained(str(tmp_path / "adapter"))
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"),
-            *(PROGRAM, model, tmp_path / "adapter"),
-        ],
-        env={**os.environ, "VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    runs = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    runs = printed(PROGRAM, 2, model, tmp_path / "adapter")
     assert [(run["strategy"], run["layered"]) for run in runs] == [
         ("fsdp", False),
         ("fsdp", True),

@@ -1,4 +1,4 @@
-"""One rank of an actor's update through verl, started by `test_ranks.py` with torchrun.
+"""One rank of an actor's update through verl, started by `test_ranks.py`.
 
 The argument is a JSON list of lists of overrides. Rank 0 prints its measurements for each list of overrides.
 """

@@ -246,7 +246,7 @@ def cause_of_end(log: Path, code: int, console: Console, died: str | None = None
     why = "; ".join(dict.fromkeys(errors)) or ended_with(code, died)
     if died is not None:
         why = f"{why.removesuffix('.')} after {died}"
-    known = next(faults_in("\n".join(lines[-SEARCHED_LINES:])), None)
+    known = next(faults_in("\n".join(lines)), None)
     if known is not None:
         fault, line = known
         return f"verl ended with {why if line in why else line} ({fault.cause}; its log is {log}): {fault.mend}"

@@ -166,7 +166,9 @@ class TaskLoopWorker(AgentLoopWorker):
         for (index, copy), outputs in zip(sessions, played, strict=True):
             uid = rows[index]["uid"]
             if isinstance(outputs, BaseException):
-                logger.error("Error in playing %s", tasks[index].id, exc_info=outputs)
+                # The traceback of one will do: that of an engine that died has 600 lines.
+                traceback = None if failed else outputs
+                logger.error("Error in playing %s: %s", tasks[index].id, type(outputs).__name__, exc_info=traceback)
                 failed.add(uid)
                 continue
             for number, output in enumerate(outputs):
