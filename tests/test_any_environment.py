@@ -66,7 +66,7 @@ def test_a_foreign_environment_is_trained_with_all_stages(tmp_path: Path) -> Non
         "trainer.test_freq=2",
         "data.val_max_samples=16",
         "data.train_batch_size=32",
-        "veritas_rl.warm_up.steps=120",
+        "veritas_rl.warm_up.steps=60",
         "veritas_rl.evaluation.positions=30",
         "veritas_rl.critic_warmup=0",
         f"data.custom_cls.config.curriculum={{window: 8, past_share: 0.2, stages: {STAGES}}}",
