@@ -421,3 +421,7 @@ def test_the_error_that_ended_verl_is_named_without_lines_of_torchrun(tmp_path: 
     with log.open("a") as appended:
         appended.write("lost\n")
     assert cause_of_end(log, 7, console, began=began) == f"verl ended with exit code 7: its log is {log}"
+    # A worker of vLLM that died while it generated, and the traceback of one of the games that waited for it.
+    killed = "(EngineCore pid=1172) ERROR Worker proc VllmWorker-0 died unexpectedly, shutting down executor."
+    log.write_text(killed + 700 * "\n  File x, line 3, in y" + "\nRuntimeError: 8 samples failed in the agent loop\n")
+    assert cause_of_end(log, 1, console).startswith(f"verl ended with {killed} (a process of vLLM was killed, ")
