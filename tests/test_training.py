@@ -11,7 +11,8 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -436,32 +437,57 @@ def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path
         assert not any(secret.encode() in file.read_bytes() for secret in secrets.values()), file
 
 
-def test_every_reply_of_a_run_is_a_sample_of_its_own(tmp_path: Path) -> None:
-    model, rollouts = build_tiny_model(tmp_path / "model", seed=0), tmp_path / "rollouts"
-    # Each step has the same two tasks. The weights stay, so only the random numbers distinguish the replies to one.
+@dataclass(frozen=True)
+class Sampled:
+    """Three steps of the same two tasks on two ranks. The weights stay, so only random numbers distinguish replies.
+
+    Attributes:
+        folder: The folder of the checkpoints.
+        rollouts: The folder of verl's files of replies.
+        command: The overrides, but for the number of ranks.
+        variables: The environment variables.
+    """
+
+    folder: Path
+    rollouts: Path
+    command: Sequence[str]
+    variables: Mapping[str, str]
+
+    def replies(self, step: int) -> list[tuple[str, str]]:
+        """The tasks and replies of a step, sorted."""
+        lines = map(json.loads, (self.rollouts / f"{step}.jsonl").read_text().splitlines())
+        return sorted((line["gts"], line["output"]) for line in lines)
+
+
+@pytest.fixture(scope="module")
+def sampled(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Sampled:
+    folder = tmp_path_factory.mktemp("sampled")
     command = (
         *("data.train_max_samples=2", "data.train_batch_size=2", "actor_rollout_ref.rollout.n=4"),
         *("actor_rollout_ref.actor.optim.lr=0", "data.max_response_length=8", f"{ADAPTER}.prompt=brief"),
         *("veritas_rl.evaluation=null", "trainer.total_training_steps=3", "trainer.save_freq=2"),
-        f"+trainer.rollout_data_dir={rollouts}",
+        f"+trainer.rollout_data_dir={folder / 'rollouts'}",
     )
-    variables = {"AGENT_MODEL_REPO_ID": str(model), "GAME_TYPES": "tic_tac_toe", "ALGORITHM": "grpo"}
-
-    def replies(step: int) -> list[tuple[str, str]]:
-        lines = map(json.loads, (rollouts / f"{step}.jsonl").read_text().splitlines())
-        return sorted((line["gts"], line["output"]) for line in lines)
-
+    variables = {"AGENT_MODEL_REPO_ID": str(tiny_model), "GAME_TYPES": "tic_tac_toe", "ALGORITHM": "grpo"}
     two = ("trainer.n_gpus_per_node=2", "actor_rollout_ref.rollout.agent.num_workers=2")
-    train(tmp_path / "run", *command, *two, **variables)
-    said = [replies(step) for step in (1, 2, 3)]
+    train(folder / "run", *command, *two, **variables)
+    return Sampled(folder / "run", folder / "rollouts", command, variables)
+
+
+def test_every_reply_of_a_run_is_a_sample_of_its_own(sampled: Sampled) -> None:
+    said = [sampled.replies(step) for step in (1, 2, 3)]
     assert [len(step) for step in said] == [8, 8, 8]
     assert len({task for step in said for task, _ in step}) == 2
     assert len({reply for step in said for reply in step}) == 24
-    # Resumed on one rank with one worker, the third step samples the same replies.
-    for gone in (tmp_path / "run/global_step_3", rollouts):
+
+
+@pytest.mark.long
+def test_one_rank_goes_on_with_the_replies_of_two(sampled: Sampled) -> None:
+    said = sampled.replies(3)
+    for gone in (sampled.folder / "global_step_3", sampled.rollouts):
         shutil.rmtree(gone)
-    train(tmp_path / "run", *command, **variables)
-    assert replies(3) == said[2]
+    train(sampled.folder, *sampled.command, **sampled.variables)
+    assert sampled.replies(3) == said
 
 
 @pytest.mark.long
