@@ -31,6 +31,9 @@ pytestmark = pytest.mark.training
 
 def train(folder: Path, model: Path, device: str, *overrides: str, **variables: str) -> list[dict[str, float]]:
     """Run the script on a device with the settings of one H200; return the metrics of each step."""
+    environment = {**os.environ}
+    if device == "cuda":
+        environment.pop("VERL_PLATFORM", None)  # which is the CPU in all tests
     done = subprocess.run(
         [
             *("bash", "train/scripts/openspiel-ppo-trainer.sh", "hardware=h200x1", "start=pretrained"),
@@ -47,7 +50,7 @@ def train(folder: Path, model: Path, device: str, *overrides: str, **variables: 
         ],
         cwd=ROOT,
         env={
-            **os.environ,
+            **environment,
             "VERITAS_RL_CPU_PATCHES": "0",
             # The machine may not have the GPU that the settings expect.
             "DOCTOR": "0",

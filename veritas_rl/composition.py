@@ -19,6 +19,7 @@ from hydra._internal.sources_registry import SourcesRegistry
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
+from hydra.errors import HydraException
 from hydra.plugins.config_source import ConfigResult
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
@@ -93,9 +94,7 @@ def composed(folder: Path, name: str, overrides: Sequence[str]) -> DictConfig:
     values = [item for item in overrides if VALUE.match(item)]
     with initialize_config_dir(config_dir=str(folder), version_base=None):
         configuration = _chosen(folder, name, choices)
-        groups = {*configuration.hydra.runtime.choices}
-        if any(_key(item) not in groups and not item.startswith(SEARCHED) for item in choices):
-            # A value whose key has no dot. Hydra applies it in the order of all values.
+        if configuration is None:
             configuration, values = compose(config_name=name, overrides=overrides, return_hydra_config=True), []
     parsed = OverridesParser.create().parse_overrides(values)
     ConfigLoaderImpl.validate_sweep_overrides_legal(parsed, RunMode.RUN, from_shell=False)
@@ -106,24 +105,30 @@ def composed(folder: Path, name: str, overrides: Sequence[str]) -> DictConfig:
     return configuration
 
 
-def _key(override: str) -> str:
-    return override.partition("=")[0].lstrip("+~")
-
-
 _merged: dict[tuple[Path, str, tuple[str, ...]], tuple[frozenset[tuple[str, str, int, int]], bytes]] = {}
 """By folder, name and choices: the files that Hydra read, and what it merged of them."""
 
 
-def _chosen(folder: Path, name: str, choices: Sequence[str]) -> DictConfig:
+def _chosen(folder: Path, name: str, choices: Sequence[str]) -> DictConfig | None:
     """The configuration of the files that overrides choose, not resolved, with Hydra's own node.
 
-    A command composes several times, mostly of the same files. Setting values takes a tenth of the time of merging.
+    None if they cannot be composed alone, or if one of them is a value whose key has no dot, such as `data={seed: 1}`:
+    Hydra applies all values in their order. A command composes several times, mostly of the same files, and setting
+    values takes a tenth of the time of merging.
     """
     files, merged = _merged.get((folder, name, tuple(choices)), ((), b""))
     if merged and all(_ReadOnce.state(source, Path(file))[2:] == (*state,) for source, file, *state in files):
         return pickle.loads(merged)
     _ReadOnce.used.clear()
-    configuration = compose(config_name=name, overrides=[*choices], return_hydra_config=True)
+    try:
+        configuration = compose(config_name=name, overrides=[*choices], return_hydra_config=True)
+    except HydraException:
+        return None
+    groups = {*configuration.hydra.runtime.choices}
+    for item in choices:
+        key, _, value = item.lstrip("+").partition("=")
+        if not item.startswith(SEARCHED) and (key not in groups or value.startswith("{")):
+            return None
     _merged[folder, name, tuple(choices)] = frozenset(_ReadOnce.used), pickle.dumps(configuration)
     return configuration
 
@@ -132,14 +137,22 @@ class _ReadOnce(FileConfigSource):
     """Hydra's source of YAML files, which parses a file again only when it has changed."""
 
     used: ClassVar[set[tuple[str, str, int, int]]] = set()
-    """The states of the files that were read since it was last cleared."""
+    """The states of the files that were looked for since it was last cleared."""
     _read: ClassVar[dict[tuple[str, str, int, int], ConfigResult]] = {}
 
     @staticmethod
     def state(provider: str, file: Path) -> tuple[str, str, int, int]:
         """A source's name, a file, when it was changed last, and its size; zeros if there is no such file."""
-        found = file.stat() if file.is_file() else None
-        return provider, str(file), found.st_mtime_ns if found else 0, found.st_size if found else 0
+        try:
+            found = file.stat()
+        except OSError:
+            return provider, str(file), 0, 0
+        return provider, str(file), found.st_mtime_ns, found.st_size
+
+    def is_config(self, config_path: str) -> bool:
+        """As Hydra's method."""
+        self.used.add(self.state(self.provider, Path(self.path, self._normalize_file_name(config_path))))
+        return super().is_config(config_path)
 
     def load_config(self, config_path: str) -> ConfigResult:
         """As Hydra's method."""

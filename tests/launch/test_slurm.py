@@ -52,7 +52,7 @@ PROGRAMS = {
 CLUSTER = """
 echo "ray-cluster $*" >>"$CALLS/calls"
 if [ "$1" = submit ]; then
-    until grep -q ^srun "$CALLS/calls"; do sleep 0.02; done
+    for _ in {1..500}; do grep -q ^srun "$CALLS/calls" && break; sleep 0.02; done
     shift 7
     exec "$@"
 fi

@@ -92,7 +92,7 @@ class Driver:
         for process in family:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        psutil.wait_procs(family)
+        psutil.wait_procs(family, timeout=10)
 
     def _line(self) -> str:
         assert self.process.stdout is not None

@@ -89,11 +89,10 @@ def shared_by(processes: Iterable[psutil.Process]) -> set[Path]:
 
 
 def agree(steps: Sequence[dict[str, float]]) -> None:
-    """The engine has the trainer's weights in each step, and each step with other rewards in a group changes them."""
+    """The engine has the trainer's weights in each step, and each step from which something is learned changes them."""
     for step in steps:
         assert step["training/rollout_probs_diff_max"] < 1e-4
         assert step.get("actor/grad_norm", 0) > 0 or step["training/zero_advantage"] == 1
-    assert any("actor/grad_norm" in step for step in steps)
 
 
 def test_an_adapter_is_synced_after_each_step_until_a_sync_fails_and_ends_the_run(tmp_path: Path) -> None:
@@ -188,5 +187,6 @@ def test_conversations_of_whole_games_against_a_past_model(mode: str, tmp_path: 
     for step in ran.metrics:
         assert {"openspiel/vs_self/success", "openspiel/vs_past/success"} <= step.keys()
         assert step["task/moves"] > 1
+    assert any(step.get("actor/grad_norm", 0) > 0 for step in ran.metrics)
     # In game_async, replies of step 2 may be from the weights before step 1.
     agree(ran.metrics if mode == "game" else ran.metrics[:1])

@@ -41,6 +41,15 @@ class Fault:
 
 PINNED = "run bash train/scripts/setup.sh, which installs matching versions"
 
+ENGINE_DIED = Fault(
+    "vLLM's worker",
+    r"Worker proc \S+ died unexpectedly",
+    "a process of vLLM was killed, or memory ran out",
+    "type the same command to resume from the last checkpoint; if memory ran out, set "
+    "actor_rollout_ref.rollout.max_num_seqs to less",
+)
+"""Each game that waited for the engine adds its traceback after this error."""
+
 FAULTS = (
     Fault(
         "weight names",
@@ -143,13 +152,7 @@ FAULTS = (
         "the named Ray cluster does not answer",
         "set RAY_ADDRESS to a running head, or start the head again",
     ),
-    Fault(
-        "vLLM's worker",
-        r"Worker proc \S+ died unexpectedly",
-        "a process of vLLM was killed, or memory ran out",
-        "type the same command to resume from the last checkpoint; if memory ran out, set "
-        "actor_rollout_ref.rollout.max_num_seqs to less",
-    ),
+    ENGINE_DIED,
     Fault(
         "Ray's folder",
         r"AF_UNIX path length cannot exceed",

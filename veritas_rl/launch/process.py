@@ -15,7 +15,7 @@ from rich.console import Console
 from veritas_rl.checkpoints.room import cannot_write, lack_of_room
 from veritas_rl.errors import UserError
 from veritas_rl.launch import preflight
-from veritas_rl.launch.known_faults import faults_in
+from veritas_rl.launch.known_faults import COLOURS, ENGINE_DIED, faults_in
 from veritas_rl.launch.progress import MetricsFile, watch
 from veritas_rl.launch.run import Run
 from veritas_rl.launch.stall_watch import Bound, StallWatch
@@ -246,7 +246,9 @@ def cause_of_end(log: Path, code: int, console: Console, died: str | None = None
     why = "; ".join(dict.fromkeys(errors)) or ended_with(code, died)
     if died is not None:
         why = f"{why.removesuffix('.')} after {died}"
-    known = next(faults_in("\n".join(lines)), None)
+    known = next(faults_in("\n".join(lines[-SEARCHED_LINES:])), None)
+    if known is None and (line := ENGINE_DIED.line_in(COLOURS.sub("", "\n".join(lines)))):
+        known = ENGINE_DIED, line
     if known is not None:
         fault, line = known
         return f"verl ended with {why if line in why else line} ({fault.cause}; its log is {log}): {fault.mend}"

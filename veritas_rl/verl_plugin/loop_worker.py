@@ -70,6 +70,8 @@ class TaskLoopWorker(AgentLoopWorker):
         self._plays = threading.Event()
         self._games: list[PlayedGame] = []
         self._ended = self._begun = 0
+        self._said: set[str] = set()
+        """The errors whose tracebacks are in the log."""
 
     def played(self) -> tuple[int, int, int]:
         """The plays of the newest batch that have ended, all its plays, and their replies so far.
@@ -166,9 +168,11 @@ class TaskLoopWorker(AgentLoopWorker):
         for (index, copy), outputs in zip(sessions, played, strict=True):
             uid = rows[index]["uid"]
             if isinstance(outputs, BaseException):
-                # The traceback of one will do: that of an engine that died has 600 lines.
-                traceback = None if failed else outputs
-                logger.error("Error in playing %s: %s", tasks[index].id, type(outputs).__name__, exc_info=traceback)
+                said = f"{type(outputs).__name__}: {next(iter(str(outputs).splitlines()), '')}"
+                # One traceback of each error: that of an engine that died has 600 lines.
+                traceback = None if said in self._said else outputs
+                self._said.add(said)
+                logger.error("Error in playing %s: %s", tasks[index].id, said, exc_info=traceback)
                 failed.add(uid)
                 continue
             for number, output in enumerate(outputs):
