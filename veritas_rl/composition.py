@@ -117,7 +117,7 @@ def _chosen(folder: Path, name: str, choices: Sequence[str]) -> DictConfig | Non
     values takes a tenth of the time of merging.
     """
     files, merged = _merged.get((folder, name, tuple(choices)), ((), b""))
-    if merged and all(_ReadOnce.state(source, Path(file))[2:] == (*state,) for source, file, *state in files):
+    if merged and all(_ReadOnce.state(*state[:2]) == state for state in files):
         return pickle.loads(merged)
     _ReadOnce.used.clear()
     try:
@@ -141,26 +141,27 @@ class _ReadOnce(FileConfigSource):
     _read: ClassVar[dict[tuple[str, str, int, int], ConfigResult]] = {}
 
     @staticmethod
-    def state(provider: str, file: Path) -> tuple[str, str, int, int]:
+    def state(provider: str, file: str) -> tuple[str, str, int, int]:
         """A source's name, a file, when it was changed last, and its size; zeros if there is no such file."""
         try:
-            found = file.stat()
+            found = Path(file).stat()
         except OSError:
-            return provider, str(file), 0, 0
-        return provider, str(file), found.st_mtime_ns, found.st_size
+            return provider, file, 0, 0
+        return provider, file, found.st_mtime_ns, found.st_size
+
+    def _file(self, config_path: str) -> str:
+        return f"{self.path}/{self._normalize_file_name(config_path)}"
 
     def is_config(self, config_path: str) -> bool:
         """As Hydra's method."""
-        self.used.add(self.state(self.provider, Path(self.path, self._normalize_file_name(config_path))))
+        self.used.add(self.state(self.provider, self._file(config_path)))
         return super().is_config(config_path)
 
     def load_config(self, config_path: str) -> ConfigResult:
         """As Hydra's method."""
-        file = Path(self.path, self._normalize_file_name(config_path))
-        if not file.is_file():
+        if not self.is_config(config_path):
             return super().load_config(config_path)  # which raises Hydra's error
-        state = self.state(self.provider, file)
-        self.used.add(state)
+        state = self.state(self.provider, self._file(config_path))
         if state not in self._read:
             self._read[state] = super().load_config(config_path)
         return deepcopy(self._read[state])

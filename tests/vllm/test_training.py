@@ -89,10 +89,10 @@ def shared_by(processes: Iterable[psutil.Process]) -> set[Path]:
 
 
 def agree(steps: Sequence[dict[str, float]]) -> None:
-    """The engine has the trainer's weights in each step, and each step from which something is learned changes them."""
+    """The engine has the trainer's weights in each step, and each step changes them."""
     for step in steps:
         assert step["training/rollout_probs_diff_max"] < 1e-4
-        assert step.get("actor/grad_norm", 0) > 0 or step["training/zero_advantage"] == 1
+        assert step["actor/grad_norm"] > 0
 
 
 def test_an_adapter_is_synced_after_each_step_until_a_sync_fails_and_ends_the_run(tmp_path: Path) -> None:
@@ -187,6 +187,10 @@ def test_conversations_of_whole_games_against_a_past_model(mode: str, tmp_path: 
     for step in ran.metrics:
         assert {"openspiel/vs_self/success", "openspiel/vs_past/success"} <= step.keys()
         assert step["task/moves"] > 1
-    assert any(step.get("actor/grad_norm", 0) > 0 for step in ran.metrics)
+    # A step whose games all end alike changes nothing.
+    learned = [step for step in ran.metrics if step["training/zero_advantage"] < 1]
+    assert learned
+    assert all(step["actor/grad_norm"] > 0 for step in learned)
     # In game_async, replies of step 2 may be from the weights before step 1.
-    agree(ran.metrics if mode == "game" else ran.metrics[:1])
+    compared = ran.metrics if mode == "game" else ran.metrics[:1]
+    assert all(step["training/rollout_probs_diff_max"] < 1e-4 for step in compared)
