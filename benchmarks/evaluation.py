@@ -18,7 +18,8 @@ from statistics import median
 
 from veritas_rl.checkpoints.models import quiet
 from veritas_rl.envs.registry import make_task
-from veritas_rl.judging.matches import FinishedGame, Pairing, Rules, pair, play_all
+from veritas_rl.judging.finished_game import FinishedGame
+from veritas_rl.judging.matches import Pairing, Rules, pair, play_all
 from veritas_rl.launch.small_model import lesson
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.launch.warmup import warm_up

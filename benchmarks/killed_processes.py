@@ -28,8 +28,8 @@ from rich.table import Table
 
 from veritas_rl.errors import exit_on_user_error
 from veritas_rl.kept import KeptLines
-from veritas_rl.launch.progress import MetricsFile
 from veritas_rl.launch.resume import Record
+from veritas_rl.metrics_file import MetricsFile
 from veritas_rl.paths import ROOT
 
 LAUNCHER = "launcher"

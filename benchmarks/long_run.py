@@ -29,7 +29,7 @@ from rich.table import Table
 
 from veritas_rl.checkpoints.layout import step_folders
 from veritas_rl.checkpoints.prune import size_of
-from veritas_rl.launch.progress import MetricsFile
+from veritas_rl.metrics_file import MetricsFile
 from veritas_rl.paths import ROOT
 
 MOST_GROWTH = 0.05

@@ -32,7 +32,8 @@ from statistics import median
 import psutil
 
 from veritas_rl import parallel
-from veritas_rl.judging.matches import FinishedGame, Rules, pair, play_all
+from veritas_rl.judging.finished_game import FinishedGame
+from veritas_rl.judging.matches import Rules, pair, play_all
 from veritas_rl.parallel import DRIVER_SECONDS, Workers
 from veritas_rl.players.loading import ReplySettings, open_player
 

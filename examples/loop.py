@@ -18,7 +18,7 @@ import torch
 
 from veritas_rl.chat_template import prompt_ids
 from veritas_rl.envs.base import Reply, Turn, shape
-from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
 from veritas_rl.envs.task import Task
 from veritas_rl.launch.small_model import lesson
 from veritas_rl.launch.tiny_model import build_tiny_model
@@ -35,12 +35,18 @@ REPLY_TOKENS, CONTEXT = 8, 128
 """The limits of a reply, and of a prompt with its reply, in tokens."""
 LONGEST_WARM_UP = 100
 
-ENVIRONMENT = get_environment("openspiel")
+ENVIRONMENT = OpenSpielEnvironment()
 
 
 def tasks_of(case: str) -> Sequence[Task]:
     """Positions of a game, each a question for one move, which pays its exact or estimated value."""
-    settings = {**ENVIRONMENT.single, "cases": case, "prompt": "brief", "reward": "outcome", "legal_share": 0.5}
+    settings = {
+        **ENVIRONMENT.config_type.single,
+        "cases": case,
+        "prompt": "brief",
+        "reward": "outcome",
+        "legal_share": 0.5,
+    }
     return ENVIRONMENT.catalogue(ENVIRONMENT.read_config({**settings, "num_tasks_per_case": QUESTIONS}), "train")
 
 

@@ -9,13 +9,13 @@ one answer.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from veritas_rl.envs.answers import boxed
 from veritas_rl.envs.audit import Audit
 from veritas_rl.envs.base import Reason, Reply, Score, Session, Turn
 from veritas_rl.envs.environment import Environment
+from veritas_rl.envs.settings import Number
 from veritas_rl.envs.single import SingleAnswerConfig
 from veritas_rl.envs.task import Manner, Pay, Task
 from veritas_rl.permutation import Permutation
@@ -26,7 +26,6 @@ HEAPS = {"small": (4, 24), "large": (25, 60)}
 """The fewest and the most stones of each case."""
 
 
-@dataclass(frozen=True)
 class NimConfig(SingleAnswerConfig):
     """The settings, in addition to cases, number of tasks, seed, prompt and reward.
 
@@ -36,9 +35,11 @@ class NimConfig(SingleAnswerConfig):
         gamma: The discount of the reward for each later move.
     """
 
+    single: ClassVar[Mapping[str, Any]] = {"mode": "move"}
+
     mode: str = "move"
     opponent: str = "random"
-    gamma: float = 1.0
+    gamma: Number = 1.0
 
     def known_cases(self) -> tuple[str, ...]:
         return tuple(HEAPS)
@@ -49,14 +50,13 @@ class Nim(Environment):
 
     name = "nim"
     config_type = NimConfig
-    single: ClassVar[Mapping[str, Any]] = {"mode": "move"}
     answers, solved = "legal moves", "right moves and won games"
 
     def catalogue(self, config: Any, split: str) -> Sequence[Task]:
         def make(case: str, k: int) -> Task:
-            whole = {"opponent": config.opponent, "seat": k % 2} if config.mode == "episode" else {}
-            manner, pay = Manner(prompt=config.prompt, **whole), Pay(config.reward, config.gamma, config.legal_share)
-            return Task(self.name, case, k, mode=config.mode, seed=config.seed, split=split, manner=manner, pay=pay)
+            whole = {"seat": k % 2} if config.mode == "episode" else {"opponent": "none"}
+            parts = {"manner": config.part(Manner, **whole), "pay": config.part(Pay)}
+            return Task(self.name, case, k, mode=config.mode, seed=config.seed, split=split, **parts)
 
         return config.tasks(split, make)
 

@@ -24,7 +24,7 @@ from veritas_rl.checkpoints import packaged
 from veritas_rl.checkpoints.models import Base
 from veritas_rl.checkpoints.packaged import PACKAGED, Packaged, local_name, provide, write
 from veritas_rl.errors import UserError
-from veritas_rl.launch import preflight
+from veritas_rl.launch import model_checks
 from veritas_rl.launch.configuration import clean_environment, compose_configuration
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.rl import plan
@@ -215,7 +215,7 @@ def test_a_name_is_written_on_first_use_wherever_a_model_is_named(wheels: Path, 
     assert Base.find("tiny") == Base(str(kept), kept)
     assert find_model("tiny", tmp_path / "merged").folder == kept
     shutil.rmtree(kept)
-    preflight.check_model("tiny")
+    model_checks.check_model("tiny")
     assert (kept / "config.json").is_file()
     for other in ("me/Tiny", "no-such-model", str(tmp_path / "elsewhere")):
         assert provide(other) == local_name(other) == other
@@ -242,7 +242,7 @@ def test_prompts_are_measured_with_the_tokenizer_of_the_folder(wheels: Path, tmp
     write("tiny", tmp_path / "kept/tiny")
     configuration = compose_configuration(["hardware=cpu"])
     configuration.actor_rollout_ref.model.path = "tiny"
-    assert preflight.mean_prompt(configuration)["prompt"] > 0
+    assert model_checks.mean_prompt(configuration)["prompt"] > 0
 
 
 def test_a_dry_run_writes_nothing_and_a_run_reads_the_folder(wheels: Path, tmp_path: Path) -> None:

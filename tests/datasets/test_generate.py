@@ -11,6 +11,7 @@ from rich.console import Console
 from veritas_rl.datasets import draw as drawing
 from veritas_rl.datasets.draw import Settings, cases_of
 from veritas_rl.datasets.generate import generate
+from veritas_rl.envs.abilities import name_of
 from veritas_rl.envs.lgc_v2.env import split_of
 from veritas_rl.envs.lgc_v2.kinds import KINDS
 from veritas_rl.envs.lgc_v2.puzzle import SEEDS, level_of
@@ -60,7 +61,7 @@ def test_rows_have_the_columns_that_users_know_and_are_rewarded(made: tuple[Sett
             task = task_of(row["extra_info"])
             assert (row["data_source"], task.split, row["extra_info"]["index"]) == (settings.env, part, index)
             assert row["reward_model"] == {"style": "rule", "ground_truth": task.id}
-            name = environment.name_of(task)
+            name = name_of(environment, task)
             assert (row["task_id"], row["task_type"], row["seed"]) == (str(name.task_id), name.task_type, name.seed)
             (turn,) = environment.start(task).turns()
             assert row["prompt"] == [*turn.messages]

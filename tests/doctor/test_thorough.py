@@ -13,7 +13,7 @@ import httpx
 import pytest
 from safetensors.torch import load_file, save_file
 
-from veritas_rl.doctor import thorough
+from veritas_rl.doctor import probing, thorough
 from veritas_rl.doctor.asked import Asked
 from veritas_rl.doctor.findings import Finding, collect
 from veritas_rl.doctor.thorough import Examination
@@ -134,7 +134,7 @@ def test_a_gpu_that_is_not_there_is_found() -> None:
 def test_a_probe_that_does_not_end_is_a_fault(
     fake: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(thorough, "PROBE_SECONDS", 1)
+    monkeypatch.setattr(probing, "PROBE_SECONDS", 1)
     fake("pyspiel", "import time; time.sleep(60)")
     (found,) = examined("OpenSpiel")
     assert (found.state, found.found) == ("fault", "the check did not end within 1 s")
@@ -152,7 +152,7 @@ def test_a_plugin_that_is_not_there_is_found(
     # A package of this name without entry points hides the real one. Probes search their own folder first, and the
     # root of an editable installation has the real package's entry points.
     installed("veritas_rl", "0.1.0")
-    monkeypatch.setattr(thorough, "ROOT", tmp_path)
+    monkeypatch.setattr(probing, "ROOT", tmp_path)
     (found,) = examined("plugin")
     assert (found.state, found.mend) == ("fault", "bash train/scripts/setup.sh")
     assert "verl cannot find this package's plugin: run pip install -e ." in found.found

@@ -56,7 +56,11 @@ def rows(env: str, case: str, split: str, count: int) -> Iterator[list[Any]]:
         turns = [environment.start(each).turns()[0] for each in asked]
         first = turns[0]
         shown = [[turn.messages, turn.solution, "", turn.dice] for turn in turns]
-        keys = [environment.equivalence_class(task), environment.turn_class(task, first), environment.group(task)]
+        keys = [
+            environment.equivalence_class(task),
+            environment.equivalence_class(task, first),
+            environment.group(task),
+        ]
         demonstration = expert.act([first])[0].text
         replies = dict.fromkeys((*first.answers[:1], *first.answers[-1:], first.solution, demonstration))
         values = [paid(each, reply) for each in asked[:1] for reply in replies if reply]

@@ -9,7 +9,8 @@ import pytest
 from veritas_rl.envs.base import Reason, Reply, Turn, play
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.errors import UserError
-from veritas_rl.judging.matches import LEDGER, FinishedGame, Ledger, Pairing, Rules, pair, play_all
+from veritas_rl.judging.finished_game import FinishedGame
+from veritas_rl.judging.matches import LEDGER, Ledger, Pairing, Rules, pair, play_all
 from veritas_rl.players.loading import NamedPlayer, ReplySettings, open_player
 from veritas_rl.players.random import RandomPlayer
 

@@ -9,7 +9,8 @@ from rich.console import Console
 from veritas_rl.errors import UserError
 from veritas_rl.judging import matches
 from veritas_rl.judging.evaluation import Settings, evaluate
-from veritas_rl.judging.matches import LEDGER, FinishedGame
+from veritas_rl.judging.finished_game import FinishedGame
+from veritas_rl.judging.matches import LEDGER
 from veritas_rl.viewing.games_page import read_games
 
 SETTINGS = Settings(

@@ -16,8 +16,8 @@ from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.envs.registry import get_environment, make_task
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.judging import evaluation
+from veritas_rl.judging.finished_game import FinishedGame
 from veritas_rl.judging.held_out import judge, judge_uniform
-from veritas_rl.judging.matches import FinishedGame
 from veritas_rl.judging.report import measure_of, table_of
 from veritas_rl.players.loading import NamedPlayer
 from veritas_rl.players.random import RandomPlayer
@@ -270,10 +270,3 @@ def test_a_tournament_needs_a_game_for_two(tmp_path: Path) -> None:
     settings = tournament.Settings(("random", "solution"), env="quiz")
     with pytest.raises(UserError, match="quiz has no two-player game"):
         tournament.hold(settings, tmp_path, Console(quiet=True))
-
-
-def test_a_task_without_perturbations_refuses_each() -> None:
-    task = make_task("quiz", "sums", 0)
-    assert get_environment("quiz").perturbations(task) == {}
-    with pytest.raises(UserError, match="unknown perturbation 'labels'"):
-        get_environment("quiz").start_perturbed(task, "labels")

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from veritas_rl.envs.base import Reason
-from veritas_rl.judging.matches import FinishedGame
+from veritas_rl.judging.finished_game import FinishedGame
 from veritas_rl.judging.statistics import Estimate
 from veritas_rl.judging.summary import compare, level_of, milestones_of, rows_of, verdict
 

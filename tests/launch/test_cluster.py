@@ -145,6 +145,10 @@ def test_nodes_that_are_missing_are_counted(cluster: Cluster) -> None:
     assert said.startswith(f"error: the Ray cluster at {cluster.address} has 2 of 3 nodes")
 
 
+def test_a_command_that_does_not_exist_is_not_submitted(cluster: Cluster) -> None:
+    assert cluster.refused("submit", "no-such-program").startswith("error: submit needs a command that exists, not no-")
+
+
 def test_a_command_gets_the_cluster(cluster: Cluster) -> None:
     done = cluster.type("submit", "--address", cluster.address, "--nodes", "2", "--", "printenv", "RAY_ADDRESS")
     assert done.stdout.strip() == cluster.address, done.stderr

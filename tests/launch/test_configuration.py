@@ -19,7 +19,8 @@ from veritas_rl.errors import UserError
 from veritas_rl.launch import attention
 from veritas_rl.launch import configuration as conf
 from veritas_rl.launch.hardware import Hardware
-from veritas_rl.launch.preflight import check_devices, check_lengths, check_memory, forecast, idle_note
+from veritas_rl.launch.machine_checks import check_devices, check_memory, forecast, idle_note
+from veritas_rl.launch.preflight import check_lengths
 from veritas_rl.launch.recipes import absolute
 from veritas_rl.launch.rl import plan
 from veritas_rl.launch.tiny_model import build_tiny_model

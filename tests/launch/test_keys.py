@@ -10,7 +10,7 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 
 from veritas_rl.errors import UserError
-from veritas_rl.launch import keys, rl, sft
+from veritas_rl.launch import dead_keys, keys, rl, sft
 from veritas_rl.launch.configuration import compose_configuration, with_or_without_plus
 from veritas_rl.launch.hardware import Hardware
 
@@ -46,13 +46,13 @@ def test_the_effect_of_every_key_of_rewards_algorithms_and_data_is_known() -> No
         found = list(leaves(plain[root], f"{root}."))
         assert len(found) > 10
         for key in found:
-            named = [node for node in (*keys.WITHOUT_EFFECT, *keys.READ) if within(key, node)]
+            named = [node for node in (*dead_keys.WITHOUT_EFFECT, *dead_keys.READ) if within(key, node)]
             assert len(named) == 1, f"{key} must be in one of WITHOUT_EFFECT and READ, and is in {named}"
 
 
 def test_every_key_of_the_lists_is_one_of_verl() -> None:
     configuration, missing = composed(*CPU), object()
-    for key in (*keys.WITHOUT_EFFECT, *keys.READ):
+    for key in (*dead_keys.WITHOUT_EFFECT, *dead_keys.READ):
         assert OmegaConf.select(configuration, key, default=missing) is not missing, key
 
 
@@ -225,5 +225,5 @@ def test_fine_tuning_hands_on_what_the_model_reads() -> None:
 
 
 def test_the_page_lists_every_key_once() -> None:
-    listed = [key for named, _, _ in keys.table() for key in named]
-    assert sorted(listed) == sorted(keys.WITHOUT_EFFECT)
+    listed = [key for named, _, _ in dead_keys.table() for key in named]
+    assert sorted(listed) == sorted(dead_keys.WITHOUT_EFFECT)

@@ -14,7 +14,7 @@ from veritas_rl.envs import places
 from veritas_rl.envs.registry import environment_named, get_environment, make_task
 from veritas_rl.errors import UserError
 from veritas_rl.launch import configuration as conf
-from veritas_rl.launch import resume, rl, sft
+from veritas_rl.launch import next_steps, resume, rl, sft
 from veritas_rl.launch.hardware import Hardware
 
 pytestmark = pytest.mark.usefixtures("own_environments")
@@ -104,9 +104,9 @@ def test_fine_tuning_names_its_own_key() -> None:
 def test_the_next_commands_name_the_file(tmp_path: Path) -> None:
     shutil.copy(ROOT / "tests/quiz/quiz.py", tmp_path)
     environment = get_environment(environment_named("quiz.py:quiz", tmp_path))
-    (_, command) = environment.next_step(("sums",))
+    (_, command) = next_steps.next_run(environment, ("sums",))
     assert f"environment={tmp_path}/quiz.py:quiz " in command
-    ((_, command),) = environment.trials(make_task("quiz", "sums", 0), "model")
+    ((_, command),) = next_steps.trials(environment, make_task("quiz", "sums", 0), "model")
     assert f"--env {tmp_path}/quiz.py:quiz " in command
 
 

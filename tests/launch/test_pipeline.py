@@ -34,6 +34,7 @@ from veritas_rl.launch import configuration as conf
 from veritas_rl.launch import pipeline, rl, sft
 from veritas_rl.launch.configuration import dataset_settings
 from veritas_rl.launch.hardware import Hardware
+from veritas_rl.launch.next_steps import next_run
 from veritas_rl.launch.process import cause_of_end
 from veritas_rl.launch.start import MARK
 from veritas_rl.launch.tiny_model import build_tiny_model
@@ -215,7 +216,7 @@ def with_variables(typed: list[str], variables: dict[str, str]) -> rl.RlRun:
 
 @pytest.mark.parametrize("env", ["openspiel", "trace", "lgc-v2"])
 def test_the_next_step_is_a_command_that_can_be_planned(env: str) -> None:
-    _, command = get_environment(env).next_step(())
+    _, command = next_run(get_environment(env), ())
     assert list(tasks_of(planned(command))) == [env]
 
 
@@ -351,7 +352,7 @@ def test_rl_goes_on_with_the_tasks_and_the_prompt_of_fine_tuning(
 
 
 def test_after_every_proposed_game_several_are_proposed_together() -> None:
-    _, command = get_environment("openspiel").next_step(NEXT_CASES)
+    _, command = next_run(get_environment("openspiel"), NEXT_CASES)
     assert variables_of(command)["GAME_TYPES"].count(",") >= 2
 
 

@@ -29,7 +29,7 @@ from veritas_rl.envs.registry import make_task
 from veritas_rl.envs.task import Task
 from veritas_rl.envs.trace.questions import form_of, split_of
 from veritas_rl.errors import UserError
-from veritas_rl.launch import preflight
+from veritas_rl.launch import machine_checks, model_checks, preflight
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.rl import RlRun, plan
 from veritas_rl.launch.tiny_model import build_tiny_model
@@ -53,7 +53,7 @@ def run(tmp_path: Path) -> RlRun:
 
 
 def test_the_pinned_verl_passes() -> None:
-    preflight.check_verl()
+    machine_checks.check_verl()
 
 
 def test_another_verl_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,17 +62,17 @@ def test_another_verl_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: verl\nVersion: 0.8.0\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     with pytest.raises(UserError, match=r"verl 0\.8\.0 is installed, but 0\.9\.1 is required"):
-        preflight.check_verl()
+        machine_checks.check_verl()
 
 
 def test_a_folder_without_a_model_is_no_model(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be read") as caught:
-        preflight.check_model(str(tmp_path))
+        model_checks.check_model(str(tmp_path))
     assert "\n" not in str(caught.value)
 
 
 def test_a_model_folder_passes(tmp_path: Path) -> None:
-    preflight.check_model(str(build_tiny_model(tmp_path / "model", seed=0)))
+    model_checks.check_model(str(build_tiny_model(tmp_path / "model", seed=0)))
 
 
 def split_weights(folder: Path) -> list[Path]:
@@ -91,14 +91,14 @@ def test_a_half_written_model_is_named_before_a_run_and_before_an_evaluation(tmp
         said = f"{folder} has no weights: it has no *.safetensors file"
     elif damage == "shard":
         shards = split_weights(folder)
-        preflight.check_model(str(folder))
+        model_checks.check_model(str(folder))
         shards[1].unlink()
         said = f"{folder} lacks {shards[1].name}, which its index names: download or copy the model again"
     else:
         weights = folder / "model.safetensors"
         weights.write_bytes(weights.read_bytes()[:-100])
         said = f"{weights} is not a complete safetensors file (it is truncated)"
-    for check in (lambda: preflight.check_model(str(folder)), lambda: load_language_model(folder)):
+    for check in (lambda: model_checks.check_model(str(folder)), lambda: load_language_model(folder)):
         with pytest.raises(UserError, match=f"^{re.escape(said)}$"):
             check()
 
@@ -111,7 +111,7 @@ def test_a_model_with_only_bin_weights_is_refused_with_a_command_that_converts_i
     torch.save(state, folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
     said = ""
-    for check in (lambda: preflight.check_model(str(folder)), lambda: load_language_model(folder)):
+    for check in (lambda: model_checks.check_model(str(folder)), lambda: load_language_model(folder)):
         with pytest.raises(UserError, match="has no safetensors weights, which") as caught:
             check()
         said = str(caught.value)
@@ -122,7 +122,7 @@ def test_a_model_with_only_bin_weights_is_refused_with_a_command_that_converts_i
     monkeypatch.setattr(sys, "argv", ["-c", *words[3:]])
     exec(words[2], {})
     converted = tmp_path / said.rpartition("and name ")[2]
-    preflight.check_model(str(converted))
+    model_checks.check_model(str(converted))
     again, tokenizer = load_language_model(converted)
     assert all(torch.equal(tensor, state[name]) for name, tensor in again.state_dict().items())
     assert tokenizer.chat_template
@@ -142,22 +142,22 @@ def test_a_model_of_an_unknown_architecture_is_named(
     folder = build_tiny_model(tmp_path / "model", seed=0)
     (folder / "config.json").write_text("[" if settings is None else json.dumps(settings))
     with pytest.raises(UserError, match=re.escape(said)) as caught:
-        preflight.check_model(str(folder))
+        model_checks.check_model(str(folder))
     assert "\n" not in str(caught.value)
 
 
 def test_weights_larger_than_memory_are_named(run: RlRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if the run's memory cannot be forecast, because the model's family is unknown."""
     folder = build_tiny_model(tmp_path / "model", seed=0)
-    preflight.check_memory(run.configuration, None, CPU, str(folder))
-    machine = dataclasses.replace(preflight.this_machine(), memory=1000)
-    monkeypatch.setattr(preflight, "this_machine", lambda: machine)
+    machine_checks.check_memory(run.configuration, None, CPU, str(folder))
+    machine = dataclasses.replace(machine_checks.this_machine(), memory=1000)
+    monkeypatch.setattr(machine_checks, "this_machine", lambda: machine)
     said = r"the weights in .*model have 0\.0 GiB, and this machine has 0\.0: choose a smaller model"
     with pytest.raises(UserError, match=f"{said}; veritas_rl.check_memory=false skips this check"):
-        preflight.check_memory(run.configuration, None, CPU, str(folder))
+        machine_checks.check_memory(run.configuration, None, CPU, str(folder))
     with open_dict(run.configuration):
         run.configuration.veritas_rl.check_memory = False
-    preflight.check_memory(run.configuration, None, CPU, str(folder))
+    machine_checks.check_memory(run.configuration, None, CPU, str(folder))
     monkeypatch.setattr(language_model.os, "sysconf", lambda name: 1)
     with pytest.raises(UserError, match=f"{said}, or serve it on another machine and name its address"):
         load_language_model(folder)
@@ -198,7 +198,7 @@ def test_tasks_without_known_answers_are_not_refused(tiny_model: Path) -> None:
     traced = [make_task("trace", "level_1", 3)]
 
     def check(limit: int, *catalogues: list[Task]) -> None:
-        preflight.check_replies(tokenizer, catalogues, "the.key", limit, enable_thinking=False)
+        model_checks.check_replies(tokenizer, catalogues, "the.key", limit, enable_thinking=False)
 
     with pytest.raises(UserError, match=r"the\.key=2 is too short .* set the\.key to \d+ or more"):
         check(2, tasks, traced)
@@ -210,7 +210,7 @@ def test_a_tokenizer_that_ends_turns_otherwise_is_warned_of_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = build_tiny_model(tmp_path / "model", seed=0)
-    assert preflight.end_note(str(folder)) is None
+    assert model_checks.end_note(str(folder)) is None
     pad = AutoTokenizer.from_pretrained(folder).pad_token_id
     config = json.loads((folder / "generation_config.json").read_text()) | {"eos_token_id": pad}
     (folder / "generation_config.json").write_text(json.dumps(config))
@@ -222,7 +222,7 @@ def test_a_tokenizer_that_ends_turns_otherwise_is_warned_of_once(
     assert capsys.readouterr().err.count(said) == 1
     # Without a file the generation config comes from config.json.
     (folder / "generation_config.json").unlink()
-    assert preflight.end_note(str(folder)) is None
+    assert model_checks.end_note(str(folder)) is None
 
 
 def test_an_adapter_that_cannot_be_merged_is_not_continued(tiny_model: Path, tmp_path: Path) -> None:
@@ -251,10 +251,10 @@ def test_a_template_that_does_not_show_the_prompts_of_a_run_is_named(one_questio
     def tasks(context: str) -> list[Task]:
         return [make_task("openspiel", "tic_tac_toe", 3, mode="episode", context=context, opponent="random", seat=0)]
 
-    preflight.check_model(str(one_question))
-    preflight.check_prompts(str(one_question), [tasks("turn")])
+    model_checks.check_model(str(one_question))
+    model_checks.check_prompts(str(one_question), [tasks("turn")])
     with pytest.raises(UserError, match=r"cannot answer tasks of openspiel: .* user, assistant, user \(one question\)"):
-        preflight.check_prompts(str(one_question), [tasks("turn"), tasks("conversation")])
+        model_checks.check_prompts(str(one_question), [tasks("turn"), tasks("conversation")])
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_a_model_without_a_usable_template_is_no_model(one_question: Path, templ
     path = one_question / "chat_template.jinja"
     path.unlink() if template is None else path.write_text(template)
     with pytest.raises(UserError, match=message):
-        preflight.check_model(str(one_question))
+        model_checks.check_model(str(one_question))
     with pytest.raises(UserError, match=message):
         load_language_model(one_question)
 
@@ -285,33 +285,33 @@ def test_arguments_of_the_template_that_evaluation_does_not_give_are_refused(tmp
 def test_a_model_that_reads_too_little_is_named(tmp_path: Path) -> None:
     folder = build_tiny_model(tmp_path / "model", seed=0)
     limit = AutoConfig.from_pretrained(folder).max_position_embeddings
-    preflight.check_model(str(folder), limit)
+    model_checks.check_model(str(folder), limit)
     with pytest.raises(
         UserError, match=rf"a context of {limit} tokens, and the run needs {limit + 1}: set data.max_prompt_length"
     ):
-        preflight.check_model(str(folder), limit + 1)
+        model_checks.check_model(str(folder), limit + 1)
 
 
 def test_a_home_that_cannot_be_written_is_named(run: RlRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    preflight.check_token(run.configuration)
+    machine_checks.check_token(run.configuration)
     monkeypatch.setenv("HOME", "/proc/none")
     with pytest.raises(UserError, match=r"^/proc is not writable .*, and Ray keeps its token in ~/.ray: set HOME to"):
-        preflight.check_token(run.configuration)
+        machine_checks.check_token(run.configuration)
     monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / "token"))
-    preflight.check_token(run.configuration)
+    machine_checks.check_token(run.configuration)
     monkeypatch.delenv("RAY_AUTH_TOKEN_PATH")
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    preflight.check_token(run.configuration)
+    machine_checks.check_token(run.configuration)
 
 
 def test_a_full_disk_is_named(run: RlRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    preflight.check_disk(run.configuration, None)
-    monkeypatch.setattr(preflight.shutil, "disk_usage", lambda path: Usage(10 << 30, 10 << 30, 100 << 20))
+    machine_checks.check_disk(run.configuration, None)
+    monkeypatch.setattr(machine_checks.shutil, "disk_usage", lambda path: Usage(10 << 30, 10 << 30, 100 << 20))
     with pytest.raises(UserError, match=r"0\.1 GiB free, and the checkpoints need 1\.0"):
-        preflight.check_disk(run.configuration, None)
+        machine_checks.check_disk(run.configuration, None)
 
 
 @pytest.mark.parametrize(("validated", "refused"), [(True, True), (False, False)])
@@ -339,22 +339,22 @@ def planned(tmp_path: Path, gpu_bytes: int, *typed: str) -> tuple[DictConfig, Pl
     machine = Hardware(cores=8, gpus=1, gpu_bytes=gpu_bytes)
     named = ["actor_rollout_ref.model.path=Qwen/Qwen3-4B-Instruct-2507", "hardware=h200x1"]
     made = plan([f"trainer.default_local_dir={tmp_path}/checkpoints", *named, *typed], {}, machine, datetime.now())
-    return made.configuration, preflight.forecast(made.configuration, made.overrides, machine)
+    return made.configuration, machine_checks.forecast(made.configuration, made.overrides, machine)
 
 
 def test_a_large_model_needs_a_large_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight.shutil, "disk_usage", lambda path: Usage(1 << 40, 0, 100 << 30))
+    monkeypatch.setattr(machine_checks.shutil, "disk_usage", lambda path: Usage(1 << 40, 0, 100 << 30))
     # Four checkpoints of actor and critic, with 12 bytes for each of 4 billion parameters.
     with pytest.raises(UserError, match="the checkpoints need 36"):
-        preflight.check_disk(*planned(tmp_path, 140 << 30, "lora=off"))
-    preflight.check_disk(*planned(tmp_path, 140 << 30))
+        machine_checks.check_disk(*planned(tmp_path, 140 << 30, "lora=off"))
+    machine_checks.check_disk(*planned(tmp_path, 140 << 30))
 
 
 def test_nothing_is_said_of_a_model_that_is_not_known(run: RlRun, tmp_path: Path) -> None:
     with open_dict(run.configuration):
         run.configuration.actor_rollout_ref.model.path = str(tmp_path)
-    assert preflight.forecast(run.configuration, run.overrides, CPU) is None
-    preflight.check_memory(run.configuration, None, CPU)
+    assert machine_checks.forecast(run.configuration, run.overrides, CPU) is None
+    machine_checks.check_memory(run.configuration, None, CPU)
 
 
 def test_the_command_and_its_environment_hold_what_verl_needs(run: RlRun) -> None:
@@ -507,13 +507,13 @@ def test_games_are_not_thrown_away(run: RlRun) -> None:
 
 def test_dropout_is_turned_off_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = build_tiny_model(tmp_path / "model", seed=0)
-    assert preflight.dropout_note(str(folder), None) is None
+    assert model_checks.dropout_note(str(folder), None) is None
     settings = json.loads((folder / "config.json").read_text()) | {"attention_dropout": 0.2}
     (folder / "config.json").write_text(json.dumps(settings))
     adapter = tmp_path / "adapter"
     adapter.mkdir()
     (adapter / "adapter_config.json").write_text('{"lora_dropout": 0.05}')
-    said = preflight.dropout_note(str(folder), str(adapter))
+    said = model_checks.dropout_note(str(folder), str(adapter))
     assert said is not None
     assert "attention_dropout=0.2, lora_dropout=0.05 of the model is set to 0" in said
     typed = [f"trainer.default_local_dir={tmp_path}/checkpoints", f"actor_rollout_ref.model.path={folder}"]

@@ -13,7 +13,8 @@ from rich.console import Console
 from veritas_rl.curriculum.stages import Curriculum, Stage
 from veritas_rl.launch import progress
 from veritas_rl.launch.process import last_step
-from veritas_rl.launch.progress import MetricsFile, Tail, render_rewards, watch
+from veritas_rl.launch.progress import render_rewards, watch
+from veritas_rl.metrics_file import MetricsFile, Tail
 from veritas_rl.progress import ROLLOUT
 
 

@@ -1,6 +1,5 @@
 """docs/configuration.md agrees with the YAML files and the variables; docs/from-other-recipes.md names what exists."""
 
-import dataclasses
 import re
 import shlex
 import subprocess
@@ -169,10 +168,10 @@ def test_every_key_of_a_root_file_stands_in_the_page(path: Path) -> None:
 def test_every_setting_of_an_environment_has_a_meaning_and_defaults(env: str) -> None:
     rows = {spans(row[0])[-1]: row for row in table_rows(section(PAGE, f"### Environment `{env}`"))}
     environment = get_environment(env)
-    assert list(rows) == [field.name for field in dataclasses.fields(environment.config_type)]
+    assert list(rows) == [*environment.config_type.model_fields]
     for name, (_, meaning, *_) in rows.items():
         assert meaning, f"the docstring of the configuration of {env} says nothing about {name}"
-    for typed, field in environment.user_keys.items():
+    for typed, field in environment.config_type.user_keys.items():
         assert spans(rows[field][0]) == [typed, field]
     choices = [f"environment={env}", "lora=off", "rollout=transformers"]
     for column, machine in ((2, ("cpu", "made")), (3, ("h200x1", "pretrained"))):

@@ -18,7 +18,7 @@ from veritas_rl.demonstrations import dataset
 from veritas_rl.errors import UserError
 from veritas_rl.launch import sft
 from veritas_rl.launch.hardware import Hardware
-from veritas_rl.launch.preflight import sft_forecast
+from veritas_rl.launch.machine_checks import sft_forecast
 from veritas_rl.launch.sft_data import check_rows, opened
 from veritas_rl.launch.tiny_model import build_tiny_model, byte_tokenizer
 

@@ -9,7 +9,7 @@ from veritas_rl.envs.registry import cases_by_environment, get_environment, make
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 from veritas_rl.launch import small_model
-from veritas_rl.launch.run import Answering
+from veritas_rl.launch.answering import Answering
 from veritas_rl.launch.tiny_model import build_tiny_model, byte_tokenizer
 from veritas_rl.launch.warmup import warm_up
 from veritas_rl.players.language_model import load_language_model

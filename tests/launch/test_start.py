@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from transformers import LlamaConfig
 
 from veritas_rl.errors import UserError
-from veritas_rl.launch import attention, preflight, rl, sft
+from veritas_rl.launch import attention, machine_checks, rl, sft
 from veritas_rl.launch import configuration as conf
 from veritas_rl.launch.fitting import LEAST_POSITIONS, described, described_sft
 from veritas_rl.launch.hardware import Hardware
@@ -151,7 +151,7 @@ def test_runs_from_before_the_group_are_found_by_the_same_command(monkeypatch: p
 
 
 def memory_of(monkeypatch: pytest.MonkeyPatch, gib: int) -> None:
-    for module in (compose, preflight):
+    for module in (compose, machine_checks):
         monkeypatch.setattr(module, "this_machine", lambda width=4: compose.cpu(gib << 30, 2, width))
 
 
@@ -174,7 +174,9 @@ def test_no_default_for_a_pretrained_model_on_a_cpu_is_refused(
 ) -> None:
     memory_of(monkeypatch, gib)
     run = planned(typed, monkeypatch, pretrained)
-    preflight.check_memory(run.configuration, preflight.forecast(run.configuration, run.overrides, CPU), run.hardware)
+    machine_checks.check_memory(
+        run.configuration, machine_checks.forecast(run.configuration, run.overrides, CPU), run.hardware
+    )
     rollout = run.configuration.actor_rollout_ref.rollout
     assert 1 <= rollout.max_num_seqs <= run.configuration.data.train_batch_size * rollout.n
     assert run.configuration.veritas_rl.evaluation.positions >= LEAST_POSITIONS

@@ -1,6 +1,7 @@
 """Plans that fit, plans that are refused, and the proposed alternatives."""
 
 import dataclasses
+import re
 from collections.abc import Callable
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from veritas_rl.errors import UserError
 from veritas_rl.launch.configuration import compose_configuration, overrides_for
 from veritas_rl.launch.hardware import Hardware
-from veritas_rl.launch.preflight import check_memory
+from veritas_rl.launch.machine_checks import check_memory
 from veritas_rl.planning.devices import DEVICES, GIB
 from veritas_rl.planning.forecast import ERROR
 from veritas_rl.planning.plan import Plan
@@ -75,6 +76,8 @@ def test_a_rollout_without_room_for_one_sequence_is_refused(planned: Callable[..
     reason = plan.refusal()
     assert reason is not None
     assert "cache" in reason
+    has, needs = map(float, re.findall(r"([\d.]+) GiB", reason))
+    assert 0 < has < needs < 141
     assert any("gpu_memory_utilization" in change for change in plan.changes())
 
 

@@ -14,7 +14,7 @@ import pytest
 from veritas_rl.errors import UserError
 from veritas_rl.launch import rl
 from veritas_rl.launch.hardware import Hardware
-from veritas_rl.launch.preflight import mean_prompt
+from veritas_rl.launch.model_checks import mean_prompt
 
 TOOL = Path(__file__).resolve().parents[2] / "train/tools/plan.py"
 

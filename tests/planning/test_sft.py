@@ -8,7 +8,7 @@ from veritas_rl.errors import UserError
 from veritas_rl.launch import sft
 from veritas_rl.launch.configuration import compose_configuration
 from veritas_rl.launch.hardware import Hardware
-from veritas_rl.launch.preflight import check_memory, sft_forecast
+from veritas_rl.launch.machine_checks import check_memory, sft_forecast
 from veritas_rl.planning.compose import sft_plan_of
 from veritas_rl.planning.devices import DEVICES, GIB
 from veritas_rl.planning.sft import SftPlan

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -52,9 +51,10 @@ KEEP = PlayerKind(
 )
 
 
-@dataclass(frozen=True)
 class PileConfig(SingleAnswerConfig):
     """A configuration with one pile, for whole games or single moves."""
+
+    single: ClassVar[Mapping[str, Any]] = {"mode": "move"}
 
     mode: str = "move"
 
@@ -68,7 +68,6 @@ class Pile(Environment):
     name = "pile"
     config_type = PileConfig
     players: ClassVar[tuple[PlayerKind, ...]] = (KEEP,)
-    single: ClassVar[Mapping[str, Any]] = {"mode": "move"}
 
     def catalogue(self, config: Any, split: str) -> Sequence[Task]:
         def make(case: str, k: int) -> Task:

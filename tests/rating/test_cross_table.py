@@ -1,7 +1,7 @@
 """Every game gives one player a point, or both players half a point."""
 
 from veritas_rl.envs.base import Reason
-from veritas_rl.judging.matches import FinishedGame
+from veritas_rl.judging.finished_game import FinishedGame
 from veritas_rl.rating.cross_table import tables_of
 
 

@@ -17,7 +17,8 @@ import pytest
 
 from veritas_rl.envs.openspiel.engines import EngineSpec
 from veritas_rl.errors import exit_on_user_error
-from veritas_rl.judging.matches import LEDGER, FinishedGame
+from veritas_rl.judging.finished_game import FinishedGame
+from veritas_rl.judging.matches import LEDGER
 
 TOOL = Path(__file__).resolve().parents[2] / "train/tools/tournament.py"
 REPORT = ("ratings.json", "cross_table.html", "cross_table.png")

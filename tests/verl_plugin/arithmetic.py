@@ -5,34 +5,25 @@ A test puts this folder on the path and registers the environments; see `test_mi
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from veritas_rl.envs.base import Reason, Reply, Score, Session, Turn
 from veritas_rl.envs.environment import Environment
+from veritas_rl.envs.settings import at_least
+from veritas_rl.envs.single import SingleAnswerConfig
 from veritas_rl.envs.task import Pay, Task
 from veritas_rl.seeding import generator
 
 CASES = ("small", "large")
 
 
-@dataclass(frozen=True)
-class ArithmeticConfig:
-    """The configuration of each environment.
+class ArithmeticConfig(SingleAnswerConfig):
+    """The configuration of each environment."""
 
-    Attributes:
-        cases: Names from `CASES`; all of them if empty.
-        num_tasks_per_case: The number of tasks of each case.
-        seed: The seed of the numbers.
-        prompt: Unused.
-        reward: As in `Pay`.
-    """
+    num_tasks_per_case: Annotated[int, at_least(1)] = 50
 
-    cases: Sequence[str] = ()
-    num_tasks_per_case: int = 50
-    seed: int = 42
-    prompt: str = "full"
-    reward: str = "outcome"
+    def known_cases(self) -> tuple[str, ...]:
+        return CASES
 
 
 class ArithmeticSession(Session):
@@ -60,27 +51,6 @@ class ArithmeticSession(Session):
         return {0: self.score}
 
 
-class Tasks(Sequence[Task]):
-    """The tasks of a configuration, case by case."""
-
-    def __init__(self, env: str, config: ArithmeticConfig, split: str) -> None:
-        self.env, self.config, self.split = env, config, split
-
-    def __len__(self) -> int:
-        return len(self.config.cases or CASES) * self.config.num_tasks_per_case
-
-    def __getitem__(self, index: int) -> Task:  # pyright: ignore[reportIncompatibleMethodOverride]
-        case, k = divmod(index, self.config.num_tasks_per_case)
-        return Task(
-            env=self.env,
-            case=(self.config.cases or CASES)[case],
-            k=k,
-            seed=self.config.seed,
-            split=self.split,
-            pay=Pay(reward=self.config.reward),
-        )
-
-
 class Arithmetic(Environment):
     """The common base of the three environments."""
 
@@ -89,7 +59,10 @@ class Arithmetic(Environment):
     apply: ClassVar[Callable[[int, int], int]]
 
     def catalogue(self, config: ArithmeticConfig, split: str) -> Sequence[Task]:
-        return Tasks(self.name, config, split)
+        def make(case: str, k: int) -> Task:
+            return Task(self.name, case, k, seed=config.seed, split=split, pay=config.part(Pay))
+
+        return config.tasks(split, make)
 
     def start(self, task: Task) -> Session:
         return ArithmeticSession(task, self.sign, type(self).apply)

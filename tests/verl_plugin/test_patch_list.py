@@ -4,11 +4,12 @@ import inspect
 
 import pytest
 
-from veritas_rl.verl_plugin import patch_list, patches, vllm_patches
+from veritas_rl.verl_plugin import engine_patches, patch_list, patches, vllm_patches
 from veritas_rl.verl_plugin.cpu import corrections
 from veritas_rl.verl_plugin.cpu import patches as speed
+from veritas_rl.verl_plugin.patching import patches_in
 
-MODULES = (patches, vllm_patches, corrections, speed)
+MODULES = (engine_patches, patches, vllm_patches, corrections, speed)
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -18,7 +19,7 @@ def test_the_page_is_up_to_date() -> None:
 @pytest.mark.parametrize("module", MODULES)
 def test_every_patch_stands_in_it_with_what_it_does(module) -> None:
     page = patch_list.PAGE.read_text()
-    found = patches.patches_in(module)
+    found = patches_in(module)
     # Every function with this signature checks for a fault, so a function that is not listed is a forgotten patch.
     assert len(found) == inspect.getsource(module).count("(module: Any) -> None:")
     for patch in found:

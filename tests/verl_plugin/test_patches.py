@@ -10,13 +10,13 @@ from transfer_queue.storage.managers import simple_storage_manager
 from verl.utils import model, torch_functional
 
 from veritas_rl.launch.tiny_model import build_tiny_model
-from veritas_rl.verl_plugin import patches
+from veritas_rl.verl_plugin import patches, patching
 from veritas_rl.verl_plugin.cpu import patches as cpu_patches
 
 
 @pytest.mark.parametrize("package", ["verl", "TransferQueue"])
 def test_the_pin_is_read_from_the_package(package: str) -> None:
-    assert patches.required_version(package) == importlib.metadata.version(package)
+    assert patching.required_version(package) == importlib.metadata.version(package)
 
 
 def test_patches_are_in_place() -> None:
@@ -36,10 +36,10 @@ def test_the_critic_takes_the_attention_that_is_configured(tmp_path) -> None:
 
 
 def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patches, "required_version", lambda package: "9.9.9")
-    with pytest.raises(patches.PatchRefused, match=r"needs verl 9\.9\.9"):
+    monkeypatch.setattr(patching, "required_version", lambda package: "9.9.9")
+    with pytest.raises(patching.PatchRefused, match=r"needs verl 9\.9\.9"):
         patches.critic_head.apply(model)
-    with pytest.raises(patches.PatchRefused, match=r"needs TransferQueue 9\.9\.9"):
+    with pytest.raises(patching.PatchRefused, match=r"needs TransferQueue 9\.9\.9"):
         cpu_patches.small_cells.apply(simple_storage_manager)
 
 
@@ -47,7 +47,7 @@ def test_a_fault_that_is_gone_is_refused() -> None:
     def load_valuehead_model(local_path: str) -> None: ...
 
     mended = types.SimpleNamespace(load_valuehead_model=load_valuehead_model)
-    with pytest.raises(patches.PatchRefused, match="no longer has the fault"):
+    with pytest.raises(patching.PatchRefused, match="no longer has the fault"):
         patches.critic_head.apply(mended)
 
 

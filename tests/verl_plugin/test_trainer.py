@@ -9,7 +9,10 @@ from omegaconf import OmegaConf
 from verl.trainer.ppo.core_algos import get_adv_estimator_fn
 
 from veritas_rl.launch.configuration import compose_configuration
-from veritas_rl.verl_plugin.trainer import TaskTrainer, engine_seed, nothing_for_the_actor, other_folders
+from veritas_rl.verl_plugin.advantages import nothing_for_the_actor
+from veritas_rl.verl_plugin.loop_worker import engine_seed
+from veritas_rl.verl_plugin.saved_batch import other_folders
+from veritas_rl.verl_plugin.trainer import TaskTrainer
 
 
 def validated(groups: list[str], scores: list[float]) -> dict[str, float]:

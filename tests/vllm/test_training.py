@@ -76,7 +76,7 @@ def train(folder: Path, *overrides: str, planted: str = "") -> Ran:
     return Ran(process.returncode, console, (logs / "verl.log").read_text(errors="replace"), metrics, seconds, left)
 
 
-SHARED = re.compile(r"/dev/shm/(?:verl_weights_|psm_)\w+")
+SHARED = re.compile(r"/dev/shm/(?:verl_weights_|psm_|sem\.mp-)\w+")
 
 
 def shared_by(processes: Iterable[psutil.Process]) -> set[Path]:

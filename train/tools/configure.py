@@ -20,7 +20,7 @@ from rich.prompt import Confirm, Prompt
 
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.launch.command import set_variables
-from veritas_rl.launch.preflight import mean_prompt
+from veritas_rl.launch.model_checks import mean_prompt
 from veritas_rl.paths import ROOT, to_type
 from veritas_rl.planning.compose import plan_of
 from veritas_rl.planning.models import UnknownShape

@@ -71,7 +71,7 @@ def main() -> None:
     if given.max_random_steps is not None:
         config = (*config, ("max_random_steps", given.max_random_steps))
     settings = Settings(
-        games=given.games or environment.demonstrated,
+        games=given.games or environment.config_type.demonstrated,
         env=given.env,
         expert=given.expert or environment.expert,
         number=given.num_demonstrations,

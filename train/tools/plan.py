@@ -23,7 +23,7 @@ from veritas_rl.launch import rl, sft
 from veritas_rl.launch.command import read_environment
 from veritas_rl.launch.configuration import group_of
 from veritas_rl.launch.hardware import Hardware, this_machine
-from veritas_rl.launch.preflight import mean_prompt
+from veritas_rl.launch.model_checks import mean_prompt
 from veritas_rl.planning.compose import plan_of, sft_plan_of
 from veritas_rl.planning.devices import DEVICES, GIB, device_for
 from veritas_rl.planning.report import as_dict, print_plan

@@ -51,9 +51,9 @@ def main() -> None:
     from veritas_rl.viewing.play.table import Table
 
     environment = get_environment(given.env)
-    if "mode" not in environment.settings:
+    if "mode" not in environment.config_type.model_fields:
         raise UserError(f"{given.env} asks single questions and has no games to play; evaluate.py judges a model on it")
-    cases = environment.read_config({environment.cases_key: given.game, "mode": "episode"}).cases
+    cases = environment.read_config({environment.config_type.cases_key: given.game, "mode": "episode"}).cases
     games = {case.partition("(")[0] for case in cases}
     if len(games) != 1:
         raise UserError(f"--game {given.game} names {len(games)} games: name one")

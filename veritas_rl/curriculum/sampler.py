@@ -240,10 +240,10 @@ def _mapping(name: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _open_stage(settings: Mapping[str, Any], stage: Stage) -> Sequence[Task]:
     environment = get_environment(settings["env"])
-    known = {field.name for field in dataclasses.fields(environment.config_type)}
+    known = environment.config_type.model_fields
     for key in stage.settings:
         if key not in known:
-            raise unknown(f"key of stage {stage.name}", key, {*STAGE_KEYS, *known, *environment.user_keys})
+            raise unknown(f"key of stage {stage.name}", key, {*STAGE_KEYS, *known, *environment.config_type.user_keys})
     # None counts as unset.
     adapter = {**named_settings(environment, settings.get("adapter_config")), **stage.settings}
     try:

@@ -110,7 +110,7 @@ def _stage(number: int, values: Any, threshold: float | None, environment: Envir
         settings = named_settings(environment, {key: values[key] for key in values if key not in STAGE_KEYS})
     except UserError as error:
         raise UserError(f"stage {name}: {error}") from error
-    selecting = environment.selecting_keys
+    selecting = environment.config_type.selecting_keys
     named = [key for key in selecting if key in settings]
     if any(_is_empty(settings[key]) for key in named):
         raise UserError(

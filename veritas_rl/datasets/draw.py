@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from veritas_rl.configs import split_list
 from veritas_rl.datasets.rows import check_share, rl_row
+from veritas_rl.envs.abilities import NumbersTasks, name_of
 from veritas_rl.envs.base import Turn
 from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.registry import get_environment, named_settings, prepare
@@ -87,24 +88,26 @@ class Settings:
         Raises:
             UserError: A name or a value is invalid, or the tasks need more than one reply each.
         """
-        environment = self.environment
+        environment, kind = self.environment, self.environment.config_type
         given: dict[str, Any] = {"prompt": self.prompt, "seed": self.seed}
-        cases = self.task_types or ("" if self.levels else environment.demonstrated)
+        cases = self.task_types or ("" if self.levels else kind.demonstrated)
         if self.start_task_id is not None:
+            if not isinstance(environment, NumbersTasks):
+                raise UserError(f"tasks of {environment.name} have no numbers; leave out --start-task-id")
             numbered = environment.settings_from(self.start_task_id, self.number)
             given |= numbered
-            found = str(numbered.get(environment.cases_key, ""))
+            found = str(numbered.get(kind.cases_key, ""))
             if self.task_types and split_list(self.task_types, "task-types") != (found,):
                 raise UserError(
                     f"task id {self.start_task_id} belongs to {found}: set --task-types={found}, or leave it out"
                 )
         elif cases:
-            given[environment.cases_key] = cases
+            given[kind.cases_key] = cases
         if self.levels:
             given["levels"] = self.levels
         if self.language:
             given["language"] = self.language
-        values = {**named_settings(environment, given), **environment.single}
+        values = {**named_settings(environment, given), **kind.single}
         values |= named_settings(environment, dict(self.config))
         tasks = environment.catalogue(environment.read_config({**values, "num_tasks_per_case": PER_CASE}), split)
         if tasks[0].mode != "move":
@@ -171,7 +174,9 @@ def draw(settings: Settings, split: str, numbers: Sequence[int]) -> list[Drawn]:
                     "another case"
                 )
         question = digest(*(text for message in turn.messages for text in message.values()))
-        found.append(Drawn(number, part, question, environment.turn_class(task, turn), row_of(environment, task, turn)))
+        found.append(
+            Drawn(number, part, question, environment.equivalence_class(task, turn), row_of(environment, task, turn))
+        )
     return found
 
 
@@ -182,6 +187,6 @@ def cases_of(catalogue: Sequence[Task]) -> int:
 
 def row_of(environment: Environment, task: Task, turn: Turn) -> dict[str, Any]:
     """The row of a task. Its columns are the same in all environments, so that files of several can be joined."""
-    name = environment.name_of(task)
+    name = name_of(environment, task)
     extra = {"env": task.env, "case": task.case, "task_id": task.id, "task": json.dumps(task.to_dict())}
     return rl_row(turn.messages, task.id, task.env, extra, str(name.task_id), name.task_type, name.seed)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from veritas_rl.datasets.jsonl import Bad, BadLine, lines_of, record_of, text_of
+from veritas_rl.envs.abilities import solved_by
 from veritas_rl.envs.base import Reply, Score
 from veritas_rl.envs.registry import get_environment, prepared, task_of
 from veritas_rl.envs.task import Task
@@ -198,7 +199,7 @@ def score(data: Sequence[Asked], answers: Mapping[str, Sequence[str]], bad: Sequ
         missing=tuple(asked.name for asked in data if asked.name not in scores),
         bad=tuple(bad),
         answers=environment.answers,
-        solved=environment.solved if exact else environment.estimated or environment.solved,
+        solved=solved_by(environment, exact),
     )
 
 

@@ -76,7 +76,7 @@ class Settings:
         if not 0.0 <= self.min_value <= 1.0:
             raise UserError(f"min_value must be in [0, 1], got {self.min_value:g}")
         check_choice("mode", self.mode, MODES)
-        if self.mode == "episode" and "mode" not in get_environment(self.env).settings:
+        if self.mode == "episode" and "mode" not in get_environment(self.env).config_type.model_fields:
             raise UserError(f"{self.env} has no whole games; leave out mode=episode")
         if self.opponent is not None and self.mode == "move":
             raise UserError("opponent needs mode=episode, because a single answer has no other seat")
@@ -102,8 +102,8 @@ class Settings:
         environment, mode = get_environment(self.env), mode or self.mode
         values = {"prompt": self.prompt, "seed": self.seed, **named_settings(environment, dict(self.config))}
         if self.games:
-            values[environment.cases_key] = self.games
-        values |= environment.single if mode == "move" else {"mode": mode}
+            values[environment.config_type.cases_key] = self.games
+        values |= environment.config_type.single if mode == "move" else {"mode": mode}
         return environment.catalogue(
             environment.read_config({**values, "num_tasks_per_case": per_case, **changes}), split
         )
@@ -250,7 +250,7 @@ def _blocks(settings: Settings, cases: Collection[str], size: int, exhausted: Co
     Workers read ahead, so a case may turn out to be exhausted after later blocks were drawn. The results of those
     blocks do not count. The size of a block must therefore depend on the command only.
     """
-    names = {get_environment(settings.env).cases_key: (), "cases": ()}
+    names = {get_environment(settings.env).config_type.cases_key: (), "cases": ()}
     left = {case: settings.catalogue("train", **{**names, "cases": case}) for case in cases}
     # Small blocks of every case, so that the first demonstrations come from all cases.
     share, place = max(1, size // len(left)), 0
@@ -335,7 +335,7 @@ def _digest(turn: Turn) -> str:
 def _judged(
     environment: Environment, task: Task, said: tuple[str, ...], turn: Turn, reply: Reply, score: Score
 ) -> tuple[Demonstration, Reason]:
-    group = environment.turn_class(task, turn)
+    group = environment.equivalence_class(task, turn)
     return Demonstration(task, said, turn.messages, reply.text, score.value, group), score.reason
 
 

@@ -1,9 +1,6 @@
 """Slow checks, which import libraries, start Ray, connect to the hub and make a plan."""
 
-import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,23 +15,21 @@ from omegaconf import DictConfig
 from veritas_rl.checkpoints.packaged import PACKAGED, folder_of, local_name
 from veritas_rl.doctor.asked import Asked
 from veritas_rl.doctor.findings import Finding, ok
+from veritas_rl.doctor.probing import ProbeError, broken, probe
 from veritas_rl.envs.openspiel import engines
 from veritas_rl.envs.openspiel.engines.spec import KINDS
 from veritas_rl.envs.trace.sandbox.layers import layers
 from veritas_rl.errors import UserError, last_line
 from veritas_rl.launch import configuration as conf
-from veritas_rl.launch import preflight, sft
+from veritas_rl.launch import machine_checks, model_checks, sft
 from veritas_rl.launch.hardware import Hardware
-from veritas_rl.launch.known_faults import PINNED, faults_in
-from veritas_rl.launch.process import end
-from veritas_rl.paths import ROOT
+from veritas_rl.launch.known_faults import PINNED
 from veritas_rl.planning.compose import plan_of, sft_plan_of
 from veritas_rl.planning.models import UnknownShape
 from veritas_rl.planning.plan import Plan
 from veritas_rl.planning.sft import SftPlan
 
 GIB = 1 << 30
-PROBE_SECONDS = 180
 ANSWER_SECONDS = 10
 CLOCK_SECONDS = 300
 """The tolerated difference from the hub's clock in seconds. The hub refuses signatures of downloads after some
@@ -43,47 +38,6 @@ minutes."""
 WANDB = "https://api.wandb.ai"
 SERVERS = ("vllm", "sglang")
 Check = Callable[[], Iterator[Finding]]
-
-
-class ProbeError(Exception):
-    """A library cannot be imported or does not work. The message is its output."""
-
-
-def probe(*arguments: str) -> dict[str, Any]:
-    """Run a probe of `veritas_rl.launch.probe` in a separate process.
-
-    Args:
-        arguments: The probe's name and arguments.
-
-    Raises:
-        ProbeError: The probe failed, or did not end within `PROBE_SECONDS`.
-    """
-    process = subprocess.Popen(
-        [sys.executable, "-m", "veritas_rl.launch.probe", *arguments],
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-    try:
-        out, errors = process.communicate(timeout=PROBE_SECONDS)
-    except subprocess.TimeoutExpired:
-        raise ProbeError(f"the check did not end within {PROBE_SECONDS} s") from None
-    finally:
-        end(process)
-    if process.returncode:
-        raise ProbeError(errors.decode(errors="replace") or f"the check ended with exit code {process.returncode}")
-    return json.loads(out.decode(errors="replace").splitlines()[-1])
-
-
-def broken(check: str, error: ProbeError, mend: str) -> Finding:
-    """The fault of a failed probe: a known fault, or the last line of its output."""
-    known = next(faults_in(str(error)), None)
-    if known is not None:
-        fault, line = known
-        return Finding(check, "fault", f"{line}: {fault.cause}", fault.mend)
-    return Finding(check, "fault", last_line(str(error), "the check failed")[:300], mend)
 
 
 @dataclass
@@ -255,7 +209,7 @@ class Examination:
 
     def settings(self) -> Iterator[Finding]:
         """Check that the overrides compose, and that the machine has the configured devices."""
-        check = sft.check_devices if self.asked.sft else preflight.check_devices
+        check = sft.check_devices if self.asked.sft else machine_checks.check_devices
         check(self.configuration, self.hardware)
         yield ok("configuration", f"valid, with hardware={self._group()}")
 
@@ -316,10 +270,10 @@ class Examination:
             yield ok("model", "no model is named: the launcher makes a small one")
             return
         if self.asked.sft:
-            preflight.check_model(self.path, self.configuration.data.max_length)
+            model_checks.check_model(self.path, self.configuration.data.max_length)
         else:
             critic = self.configuration.algorithm.adv_estimator == "gae"
-            preflight.check_model(self.path, conf.context_tokens(self.configuration), critic=critic)
+            model_checks.check_model(self.path, conf.context_tokens(self.configuration), critic=critic)
         from veritas_rl.launch.weight_names import class_names
 
         known = self._found.get("rollout", {}).get("architectures") or []
@@ -360,8 +314,8 @@ class Examination:
     def _plan(self) -> Plan | SftPlan | None:
         if self.asked.cpu or self.hardware.gpus:
             if self.asked.sft:
-                return preflight.sft_forecast(self.configuration, self.overrides, self.hardware)
-            return preflight.forecast(self.configuration, self.overrides, self.hardware)
+                return machine_checks.sft_forecast(self.configuration, self.overrides, self.hardware)
+            return machine_checks.forecast(self.configuration, self.overrides, self.hardware)
         if self.path is None:
             return None
         try:
@@ -412,7 +366,7 @@ class Examination:
     def checkpoints(self) -> Iterator[Finding]:
         """Check that the disk has room for the checkpoints."""
         plan = self._plan
-        preflight.check_disk(self.configuration, plan)
+        machine_checks.check_disk(self.configuration, plan)
         size = f"{sum(plan.checkpoint().values()) / GIB:.1f} GiB each, {plan.kept + 1} at most" if plan else "small"
         yield ok("checkpoints", f"{size}; the disk has room")
 

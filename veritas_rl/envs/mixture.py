@@ -206,13 +206,13 @@ def open_tasks(settings: Mapping[str, Any], split: str, *words: object, single: 
         settings: The settings for `parts_of`.
         split: "train" or "val".
         words: The seed of the order.
-        single: Whether to use only single-answer tasks, see `Environment.single`.
+        single: Whether to use only single-answer tasks, see `Settings.single`.
 
     Raises:
         UserError: An environment, a key or a value is invalid.
     """
     parts = parts_of(settings)
-    changes = [get_environment(part.env).single if single else {} for part in parts]
+    changes = [get_environment(part.env).config_type.single if single else {} for part in parts]
     opened = [
         Shuffled(open_catalogue(part.settings, split, **change), *words)
         for part, change in zip(parts, changes, strict=True)

@@ -118,7 +118,7 @@ def environment(
         members: dict[str, Any] = {
             "__doc__": make.__doc__,
             "name": name,
-            "config_type": type("Config", (SingleAnswerConfig,), {"known_cases": lambda config: known}),
+            "config_type": type("Config", (OneTurnConfig,), {"known_cases": lambda config: known}),
             "stages": tuple(
                 {"name": f"level {level}", "cases": list(known[: level * len(named)])} for level in range(1, levels + 1)
             ),
@@ -130,6 +130,12 @@ def environment(
     return decorate
 
 
+class OneTurnConfig(SingleAnswerConfig):
+    """The settings of an environment of one question and one answer."""
+
+    single: ClassVar[Mapping[str, Any]] = {"reward": "outcome"}
+
+
 class OneTurn(Environment):
     """An environment of one question and one answer.
 
@@ -139,7 +145,6 @@ class OneTurn(Environment):
     """
 
     answers, solved = "answers in the asked form", "right answers"
-    single: ClassVar[Mapping[str, Any]] = {"reward": "outcome"}
 
     def __init__(self, make: Callable[..., Question], words: Words) -> None:
         self._make = make
@@ -155,8 +160,8 @@ class OneTurn(Environment):
         """
 
         def make(case: str, k: int) -> Task:
-            pay = Pay(reward=config.reward, legal_share=config.legal_share)
-            return Task(self.name, case, k, seed=config.seed, split=split, manner=Manner(prompt=config.prompt), pay=pay)
+            parts = {"manner": config.part(Manner), "pay": config.part(Pay)}
+            return Task(self.name, case, k, seed=config.seed, split=split, **parts)
 
         for case in config.cases:
             if case not in self._looked_at:
@@ -201,9 +206,10 @@ class OneTurn(Environment):
         details = {"answer": said, "value_source": "exact"}
         return Score(value, value == 1, Reason.CORRECT if value == 1 else Reason.WRONG, details)
 
-    def equivalence_class(self, task: Task) -> str:
+    def equivalence_class(self, task: Task, turn: Turn | None = None) -> str:
         """The class of all tasks with the same question."""
-        return f"{task.case}/{digest(self._split_text(self.question(task))):016x}"
+        question = self.question(task) if turn is None else turn.view
+        return f"{task.case}/{digest(self._split_text(question)):016x}"
 
     def audit(self) -> Audit:
         return SingleAnswerAudit(self.start)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from veritas_rl.envs import places
+from veritas_rl.envs.abilities import KnowsSmallModels
 from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.task import Task, task_values
 from veritas_rl.errors import UserError, unknown
@@ -201,7 +202,9 @@ def words_of(cases: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     Args:
         cases: The cases by environment.
     """
-    return tuple(dict.fromkeys(word for env, some in cases.items() for word in get_environment(env).words(some)))
+    named = ((get_environment(env), some) for env, some in cases.items())
+    knowing = ((one, some) for one, some in named if isinstance(one, KnowsSmallModels))
+    return tuple(dict.fromkeys(word for one, some in knowing for word in one.words(some)))
 
 
 def task_from_id(text: str) -> Task:
@@ -240,12 +243,13 @@ def named_settings(environment: Environment, values: Mapping[str, Any] | None) -
         UserError: A setting is given under both of its names.
     """
     named: dict[str, Any] = {}
+    user_keys = environment.config_type.user_keys
     for key, value in (values or {}).items():
         if value is None:
             continue
-        field = environment.user_keys.get(key, key)
+        field = user_keys.get(key, key)
         if field in named:
-            both = ", ".join(name for name in values or {} if environment.user_keys.get(name, name) == field)
+            both = ", ".join(name for name in values or {} if user_keys.get(name, name) == field)
             raise UserError(f"{both} are the same setting of {environment.name}; give one of them")
         named[field] = value
     return named

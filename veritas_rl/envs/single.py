@@ -1,15 +1,16 @@
 """Common parts of single-answer environments: a session, a catalogue, an audit, a base configuration."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Self
 
-from veritas_rl.configs import split_list
+from pydantic import model_validator
+
 from veritas_rl.envs.audit import Audit, TurnFacts
 from veritas_rl.envs.base import Reply, Score, Session, Turn
 from veritas_rl.envs.lazy import LazyTasks
+from veritas_rl.envs.settings import Settings
 from veritas_rl.envs.task import SPLITS, Task, check_choice
-from veritas_rl.errors import UserError, unknown
+from veritas_rl.errors import unknown
 
 
 class SingleAnswerSession(Session):
@@ -89,38 +90,17 @@ class SingleAnswerAudit(Audit):
             yield task, turn
 
 
-@dataclass(frozen=True)
-class SingleAnswerConfig:
-    """The settings of every single-answer environment. Each environment defines `known_cases`.
+class SingleAnswerConfig(Settings):
+    """The settings of every single-answer environment. Each environment defines `known_cases`."""
 
-    Attributes:
-        cases: Names of cases, as a list or a text with commas; empty for all. The value becomes a tuple.
-        num_tasks_per_case: The number of tasks of each case.
-        seed: The seed of the set of tasks.
-        prompt: The kind of prompt, see `Manner`.
-        reward: The reward, see `Pay`.
-        legal_share: The share of the reward that is paid for an answer that could be read.
-
-    Raises:
-        UserError: A value is invalid; the message names a valid one.
-    """
-
-    cases: Any = ()
-    num_tasks_per_case: int = 1000
-    seed: int = 42
-    prompt: str = "full"
-    reward: str = "outcome"
-    legal_share: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name, least in (("num_tasks_per_case", 1), ("seed", 0)):
-            object.__setattr__(self, name, whole_number(name, getattr(self, name), least))
-        named = split_list(self.cases, "cases")
+    @model_validator(mode="after")
+    def _has_known_cases(self) -> Self:
         known = self.known_cases()
-        for case in named:
+        for case in self.cases:
             if case not in known and not self.accepts(case):
                 raise unknown("case", case, known)
-        object.__setattr__(self, "cases", tuple(dict.fromkeys(named)) or known)
+        self._put(cases=tuple(dict.fromkeys(self.cases)) or known)
+        return self
 
     def known_cases(self) -> tuple[str, ...]:
         """The known cases, which are the default value of `cases`."""
@@ -138,16 +118,3 @@ class SingleAnswerConfig:
         """
         check_choice("split", split, SPLITS)
         return CaseTasks(self.cases, self.num_tasks_per_case, make)
-
-
-def whole_number(name: str, value: Any, least: int) -> int:
-    """An integer from an integer or a text.
-
-    Raises:
-        UserError: The value is no integer, or is less than `least`.
-    """
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UserError(f"{name} must be a whole number of at least {least}, {value!r} was given")
-    return value

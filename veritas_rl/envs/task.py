@@ -76,10 +76,8 @@ class Pay:
 
     def __post_init__(self) -> None:
         check_choice("reward", self.reward, self.rewards)
-        if not 0 < self.gamma <= 1:
-            raise UserError(f"gamma must lie in (0, 1], {self.gamma!r} was given")
-        if not 0 <= self.legal_share < 1:
-            raise UserError(f"legal_share must lie in [0, 1), {self.legal_share!r} was given")
+        check_share("gamma", self.gamma, "(0, 1]")
+        check_share("legal_share", self.legal_share, "[0, 1)")
 
 
 def check_choice(name: str, given: object, known: tuple[str, ...]) -> None:
@@ -100,6 +98,16 @@ def check_least(name: str, given: int, least: int) -> None:
     """
     if given < least:
         raise UserError(f"{name} must be at least {least}, {given} was given")
+
+
+def check_share(name: str, given: float, interval: str) -> None:
+    """Check that a number lies in an interval from 0 to 1, such as "(0, 1]".
+
+    Raises:
+        UserError: The number lies elsewhere.
+    """
+    if not 0 <= given <= 1 or (given == 0 and interval[0] == "(") or (given == 1 and interval[-1] == ")"):
+        raise UserError(f"{name} must lie in {interval}, {given!r} was given")
 
 
 PARTS = ("parameters", "manner", "pay")

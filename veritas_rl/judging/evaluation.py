@@ -13,21 +13,12 @@ from typing import Any
 
 from rich.console import Console
 
+from veritas_rl.envs.abilities import perturbations
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
-from veritas_rl.judging.matches import (
-    ALONE,
-    LEDGER,
-    FinishedGame,
-    Ledger,
-    Pairing,
-    Rules,
-    pair,
-    play_all,
-    seats_of,
-    tasks_of,
-)
+from veritas_rl.judging.finished_game import FinishedGame
+from veritas_rl.judging.matches import ALONE, LEDGER, Ledger, Pairing, Rules, pair, play_all, seats_of, tasks_of
 from veritas_rl.judging.perturbed import PerturbedCheck, check_perturbed
 from veritas_rl.judging.shown import Shown
 from veritas_rl.judging.summary import ALL, VOID, Milestone, Row, Versus, compare, milestones_of, rows_of
@@ -286,7 +277,7 @@ def _notes(
             "earns without its question."
         )
     for case, task in tasks.items():
-        if settings.relabelled and not environment.perturbations(task):
+        if settings.relabelled and not perturbations(environment, task):
             notes.append(f"{case} has no perturbation with --prompt {settings.prompt}.")
         whole = -(-settings.games // seats[case]) * seats[case]
         if whole != settings.games:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from veritas_rl.envs.abilities import solved_by
 from veritas_rl.envs.base import Player, Reply, Score, Session, Turn, play, shape
 from veritas_rl.envs.custom_reward import CustomReward
 from veritas_rl.envs.environment import Environment
@@ -70,8 +71,7 @@ class Judgement:
     @property
     def solved(self) -> str:
         """What `optimal_rate` counts."""
-        described = self._described()
-        return described.solved if self.exact else described.estimated or described.solved
+        return solved_by(self._described(), self.exact)
 
     def _described(self) -> type[Environment]:
         return type(get_environment(self.envs[0])) if len(self.envs) == 1 else Environment

@@ -12,7 +12,6 @@ does not matter when and where it was played, or with which other games.
 
 import dataclasses
 import hashlib
-import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from veritas_rl.envs.base import Missing, Player, Reason, Reply, Score, Session,
 from veritas_rl.envs.registry import get_environment, named_settings, prepare
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
+from veritas_rl.judging.finished_game import FinishedGame
 from veritas_rl.kept import KeptLines
 from veritas_rl.parallel import Workers
 from veritas_rl.players.loading import NamedPlayer
@@ -81,14 +81,14 @@ def tasks_of(cases: str | Sequence[str], count: int, rules: Rules) -> dict[str, 
             raise UserError(
                 f"{key} is not set with --config; use --{key} if evaluate.py --help lists it, else leave it out"
             )
-    known = environment.settings
+    known = environment.config_type.model_fields
     settings = {
         **given,
         "num_tasks_per_case": count,
         **{key: value for key, value in own.items() if key in known and value is not None},
     }
     if cases:
-        settings[environment.cases_key] = cases
+        settings[environment.config_type.cases_key] = cases
     found: dict[str, list[Task]] = {}
     for task in environment.catalogue(environment.read_config(settings), "val"):
         same = found.setdefault(task.case, [])
@@ -175,78 +175,6 @@ class Pairing:
     def judges(self, seat: int) -> bool:
         """Whether the judged player plays this seat."""
         return self.opponent is None or seat == self.task.manner.seat
-
-
-@dataclass(frozen=True)
-class FinishedGame:
-    """A finished game, or an answered task, as a record of the ledger.
-
-    Attributes:
-        key: See `Pairing.key`.
-        task: The task's id.
-        case: The case.
-        group: The group of the task in its environment, such as a level.
-        mode: "episode" for a whole game, "move" for a single answer.
-        cluster: The class of results that are resampled together: a deal, or a class of equivalent tasks.
-        deal: The number of the deal, or of the task.
-        seat: The judged seat; -1 if the session decides.
-        player: The judged player, as the user named it.
-        opponent: The player on the other seats.
-        value: The judged seat's score in [0, 1].
-        success: Whether the judged player won, or solved the task.
-        reason: The reason of the end for the judged seat.
-        moves: The number of answers of the judged player.
-        prompt_tokens: The number of its prompt tokens.
-        tokens: The number of tokens that it generated.
-        trajectory_hash: A digest of all messages and of the score; equal for games with the same moves.
-        measures: The measures of the game at its end, such as points, by name.
-    """
-
-    key: str
-    task: str
-    case: str
-    group: str
-    mode: str
-    cluster: str
-    deal: int
-    seat: int
-    player: str
-    opponent: str
-    value: float
-    success: bool
-    reason: Reason
-    moves: int
-    prompt_tokens: int
-    tokens: int
-    trajectory_hash: str
-    measures: Mapping[str, float] = dataclasses.field(default_factory=dict)
-
-    @property
-    def env(self) -> str:
-        """The environment."""
-        return self.task.partition("/")[0]
-
-    @property
-    def part(self) -> str:
-        """The unit of the report: the case of a whole game, the group of a single answer."""
-        return self.case if self.mode == "episode" else self.group
-
-    def to_json(self) -> str:
-        """The record as one line of JSON."""
-        return json.dumps(dataclasses.asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> "FinishedGame":
-        """The record of a line that `to_json` wrote.
-
-        Raises:
-            ValueError: The line is no such record.
-        """
-        try:
-            values = json.loads(text)
-            return cls(**{**values, "reason": Reason(values["reason"])})
-        except (KeyError, TypeError) as error:
-            raise ValueError(str(error)) from error
 
 
 def pair(

@@ -1,6 +1,6 @@
 """A check for memorized answers: the same single answers, unchanged and perturbed.
 
-An environment names its perturbations (`Environment.perturbations`). A perturbation shows a task differently and leaves
+An environment names its perturbations (`Perturbs`). A perturbation shows a task differently and leaves
 the problem unchanged. The tasks come from the training split, because only answers to training tasks can be memorized.
 """
 
@@ -10,6 +10,7 @@ from functools import partial
 
 from rich.console import Console
 
+from veritas_rl.envs.abilities import Perturbs
 from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.envs.task import Task
@@ -26,7 +27,7 @@ class PerturbedCheck:
     Attributes:
         player: The judged player.
         case: The case of the tasks.
-        perturbation: The perturbation's name, see `Environment.perturbations`.
+        perturbation: The perturbation's name, see `Perturbs`.
         description: What the perturbation changes, as part of a sentence.
         plain: The results on the unchanged tasks.
         other: The results on the same tasks, perturbed.
@@ -54,8 +55,7 @@ def check_perturbed(
     """
     for example in examples:
         environment = get_environment(example.env)
-        found = environment.perturbations(example)
-        if not found or not models:
+        if not isinstance(environment, Perturbs) or not models or not (found := environment.perturbations(example)):
             continue
         tasks = distinct(_single_answers(environment, example, count), count)
         for player in models:
@@ -71,7 +71,7 @@ def check_perturbed(
 
 def _single_answers(environment: Environment, example: Task, count: int) -> Sequence[Task]:
     settings = {
-        **environment.single,
+        **environment.config_type.single,
         "cases": example.case,
         "prompt": example.manner.prompt,
         "num_tasks_per_case": count,

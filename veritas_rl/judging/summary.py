@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from veritas_rl.envs.base import Reason
-from veritas_rl.judging.matches import FinishedGame
+from veritas_rl.judging.finished_game import FinishedGame
 from veritas_rl.judging.statistics import Comparison, Estimate, clustered_mean, compare_paired, mean_score, rate
 from veritas_rl.players.registry import is_bot, kind_of
 

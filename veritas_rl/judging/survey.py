@@ -6,6 +6,7 @@ from contextlib import ExitStack
 
 from rich.console import Console
 
+from veritas_rl.envs.abilities import Surveys
 from veritas_rl.envs.registry import get_environment, spread
 from veritas_rl.envs.task import Task
 from veritas_rl.progress import progress
@@ -14,7 +15,7 @@ _PATIENCE_SECONDS = 2.0
 
 
 def survey(catalogues: Iterable[Sequence[Task]], console: Console) -> None:
-    """Print the findings of `Environment.survey`, and the progress if it takes long.
+    """Print the findings of environments that survey their tasks, and the progress if it takes long.
 
     Args:
         catalogues: The tasks.
@@ -28,8 +29,11 @@ def survey(catalogues: Iterable[Sequence[Task]], console: Console) -> None:
         for task in spread(catalogue):
             by_env.setdefault(task.env, []).append(task)
     for env, tasks in by_env.items():
+        environment = get_environment(env)
+        if not isinstance(environment, Surveys):
+            continue
         with _Bars(console) as show:
-            said = get_environment(env).survey(tasks, show)
+            said = environment.survey(tasks, show)
         for line in said:
             console.print(line, style="yellow", soft_wrap=True, highlight=False)
 

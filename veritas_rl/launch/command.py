@@ -17,7 +17,7 @@ from rich.console import Console
 from veritas_rl.composition import quoted
 from veritas_rl.errors import UserError
 from veritas_rl.launch import configuration as conf
-from veritas_rl.launch import preflight, recipes, resume
+from veritas_rl.launch import machine_checks, recipes, resume
 from veritas_rl.launch.hardware import Hardware, this_machine
 from veritas_rl.launch.run import Run
 from veritas_rl.launch.variables import VARIABLES
@@ -57,7 +57,7 @@ def prepare() -> tuple[list[str], Hardware, bool]:
     Raises:
         UserError: verl is missing or has another version.
     """
-    preflight.check_verl()
+    machine_checks.check_verl()
     typed = read_environment(sys.argv[1:])
     dry = os.environ.get("DRY_RUN", "") not in ("", "0")
     return typed, this_machine(), dry

@@ -19,6 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from veritas_rl.checkpoints.origin import TASKS
 from veritas_rl.composition import CONFIG_DIR, composed, quoted
+from veritas_rl.envs.abilities import KnowsSmallModels
 from veritas_rl.envs.mixture import open_tasks
 from veritas_rl.envs.places import is_place
 from veritas_rl.envs.registry import cases_by_environment, environment_named, environment_names, get_environment
@@ -136,7 +137,7 @@ def defaults_of_others(named: Sequence[str], kind: str) -> list[str]:
         environment.read_config({"prompt": "brief"})
         values |= {"prompt": "brief"} if kind == start.MADE else {}
     node = f"++data.custom_cls.config.defaults.{environment.name}"
-    return [f"{node}.{key}={value}" for key, value in values.items() if key in environment.settings]
+    return [f"{node}.{key}={value}" for key, value in values.items() if key in environment.config_type.model_fields]
 
 
 def _algorithm_of_estimator(named: Sequence[str]) -> list[str]:
@@ -366,7 +367,8 @@ def step_overrides(configuration: DictConfig, wanted: Sequence[str]) -> list[str
     if configuration.trainer.total_training_steps != usual or any(STEPS in override for override in wanted):
         return []
     cases = cases_by_environment(tasks_of(configuration, "train"))
-    enough = [get_environment(env).small_model_steps(among) or usual for env, among in cases.items()]
+    named = ((get_environment(env), among) for env, among in cases.items())
+    enough = [(isinstance(env, KnowsSmallModels) and env.small_model_steps(among)) or usual for env, among in named]
     return [f"{STEPS}={max(enough)}"] if enough and max(enough) != usual else []
 
 

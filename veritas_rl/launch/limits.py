@@ -11,7 +11,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from veritas_rl.errors import UserError, unknown
-from veritas_rl.launch.keys import ACTOR, CRITIC, ROLLOUT
+from veritas_rl.launch.dead_keys import ACTOR, CRITIC, ROLLOUT
 from veritas_rl.verl_plugin import algorithms
 
 VALIDATION = f"{ROLLOUT}.val_kwargs"

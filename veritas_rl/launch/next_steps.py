@@ -2,12 +2,14 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from veritas_rl.checkpoints.origin import TASKS
 from veritas_rl.composition import quoted
-from veritas_rl.envs.environment import Environment
+from veritas_rl.envs.abilities import SuggestsRuns, SuggestsTrials
+from veritas_rl.envs.environment import Environment, asked_as
 from veritas_rl.envs.places import as_typed
+from veritas_rl.envs.task import Task
 from veritas_rl.launch.configuration import CONFIG_DIR, group_of
 from veritas_rl.launch.recipes import WORD
 from veritas_rl.launch.variables import VARIABLES
@@ -57,8 +59,9 @@ def kept_overrides(typed: Sequence[str], environment: Environment, command: str)
         environment: The environment of the tasks.
         command: The command of the next run. What it sets is not kept.
     """
-    selecting = {*environment.selecting_keys, environment.cases_key, "cases"}
-    selecting |= {key for key, field in environment.user_keys.items() if field in selecting}
+    kind = environment.config_type
+    selecting = {*kind.selecting_keys, kind.cases_key, "cases"}
+    selecting |= {key for key, field in kind.user_keys.items() if field in selecting}
     tasks = {f"{TASKS}.env", *(f"{TASKS}.adapter_config.{key}" for key in selecting)}
 
     def stays(override: str) -> bool:
@@ -67,6 +70,35 @@ def kept_overrides(typed: Sequence[str], environment: Environment, command: str)
         return not named and key not in tasks and f" {key}=" not in command
 
     return [override for override in typed if stays(override)]
+
+
+def trials(environment: Environment, task: Task, model: str) -> Sequence[tuple[str, str]]:
+    """What to try with a trained model, each in words and as a command.
+
+    Args:
+        environment: The environment of the task.
+        task: A trained task.
+        model: The model's folder.
+    """
+    options = f"--checkpoint {shlex.quote(model)} --env {shlex.quote(as_typed(environment.name))}"
+    options += f" --games {shlex.quote(task.case)}"
+    own = environment.trials(task, model) if isinstance(environment, SuggestsTrials) else ()
+    return [("judge the trained model", f"python train/tools/evaluate.py {options} {asked_as(task)}"), *own]
+
+
+def next_run(environment: Environment, cases: Collection[str]) -> tuple[str, str]:
+    """A suggestion after a training run, in words and as a command.
+
+    Args:
+        environment: The environment of the run.
+        cases: The trained cases.
+    """
+    if isinstance(environment, SuggestsRuns):
+        return environment.next_step(cases)
+    return (
+        "a longer run, on the same machine or on one with GPUs",
+        f"{TRAINER} environment={shlex.quote(as_typed(environment.name))} trainer.total_training_steps=200",
+    )
 
 
 def training(

@@ -27,15 +27,14 @@ from veritas_rl.errors import UserError
 from veritas_rl.judging.held_out import Judgement, distinct, judge, judge_uniform
 from veritas_rl.judging.report import cases_table, measure_of, percent, table_of
 from veritas_rl.launch import small_model
+from veritas_rl.launch.answering import player_of
 from veritas_rl.launch.process import run_verl
 from veritas_rl.launch.resume import trim
 from veritas_rl.launch.run import Run
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.launch.warmup import Lesson, Progress, warm_up
 from veritas_rl.paths import to_type
-from veritas_rl.players.generation import GenerationEngine
-from veritas_rl.players.language_model import LanguageModelPlayer, load_language_model
-from veritas_rl.players.sampling import SamplingParams
+from veritas_rl.players.language_model import load_language_model
 from veritas_rl.progress import progress
 
 UNIFORM, RAW, WARM = "uniform random legal player", "before", "after the warm-up"
@@ -121,17 +120,7 @@ class Judging:
         settings = self._run.answering()
         dtype = getattr(torch, settings.dtype) if settings.dtype else None
         model, tokenizer = load_language_model(folder, dtype=dtype)
-        engine = GenerationEngine.of(
-            model,
-            tokenizer,
-            max_batch_size=settings.at_once,
-            max_model_len=settings.context,
-            seed=settings.seed,
-        )
-        try:
-            params = SamplingParams(settings.tokens, temperature=settings.temperature)
-            shown = {"enable_thinking": settings.enable_thinking, "say_limit": settings.say_limit}
-            player = LanguageModelPlayer(engine, tokenizer, params, **shown)
+        with player_of(model, tokenizer, settings) as player:
             for env, tasks in self._tasks.items():
                 answers = len(tasks) * settings.draws
                 with progress(self._console, answers, 0, "answer", doing=f"judging {name}", of_replies=True):
@@ -140,8 +129,6 @@ class Judging:
                 of = f" ({env})" if len(self._tasks) > 1 else ""
                 rates = f"{percent(found.legal_rate)} {found.answers}, {percent(found.optimal_rate)} {found.solved}"
                 self._console.print(f"{name}{of}: {rates}")
-        finally:
-            engine.close()
 
 
 def _starting_model(run: Run, judging: Judging, console: Console) -> Path:

@@ -106,7 +106,7 @@ def openspiel() -> dict[str, Any]:
 
 def plugin() -> dict[str, Any]:
     """Checks that the pinned verl loads this package's plugin."""
-    from veritas_rl.launch.preflight import check_verl
+    from veritas_rl.launch.machine_checks import check_verl
 
     check_verl()
     return {}

@@ -14,12 +14,13 @@ from rich.console import Console
 
 from veritas_rl.checkpoints.room import cannot_write, lack_of_room
 from veritas_rl.errors import UserError
-from veritas_rl.launch import preflight
+from veritas_rl.launch import machine_checks
 from veritas_rl.launch.known_faults import COLOURS, ENGINE_DIED, faults_in
-from veritas_rl.launch.progress import MetricsFile, watch
+from veritas_rl.launch.progress import watch
 from veritas_rl.launch.run import Run
 from veritas_rl.launch.stall_watch import Bound, StallWatch
 from veritas_rl.launch.wandb_sync import check_server, sync_command
+from veritas_rl.metrics_file import MetricsFile
 from veritas_rl.paths import ROOT
 
 LOG_TAIL_LINES = 30
@@ -167,7 +168,7 @@ def full_disk(run: Run) -> str | None:
     """Why the disk must end the run; None while the run may continue, or if the trainer checks the disk itself."""
     if run.stop_file is not None:
         return None
-    spare = preflight.spare_bytes(run.configuration)
+    spare = machine_checks.spare_bytes(run.configuration)
     for folder in (run.checkpoints, run.folder):
         if found := lack_of_room(folder, spare, "what a run writes (veritas_rl.spare_disk_gib)"):
             return f"{found}: free some space, and type the same command to resume from the last checkpoint"

@@ -1,11 +1,10 @@
 """The progress bar of a training run: reward, legal rate and time left, from verl's metrics file."""
 
 import json
-import math
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,52 +14,10 @@ from rich.progress import TimeRemainingColumn as TimeLeft
 
 from veritas_rl import announcements
 from veritas_rl.errors import UserError
+from veritas_rl.metrics_file import MetricsFile, Tail
 from veritas_rl.progress import LINE_SECONDS, ROLLOUT
 
 POLL_SECONDS = 0.5
-
-
-class Tail:
-    """Reads the complete lines that were appended to a file since the last read.
-
-    Args:
-        path: The file, which may not exist yet.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._offset = 0
-
-    def new(self) -> Iterator[bytes]:
-        """The new complete lines."""
-        if not self.path.exists():
-            return
-        with self.path.open("rb") as file:
-            file.seek(self._offset)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    return
-                self._offset += len(line)
-                yield line
-
-
-class MetricsFile:
-    """Reads the metrics that verl's file logger has added since the last read.
-
-    Args:
-        path: A file with one JSON object per line, {"step": ..., "data": {name: number or null}}. It may not exist
-            yet.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._tail = Tail(path)
-
-    def new(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Step and metrics of the new complete lines."""
-        for line in self._tail.new():
-            record = json.loads(line)
-            # The logger writes null for what is no finite number.
-            yield record["step"], {name: math.nan if value is None else value for name, value in record["data"].items()}
 
 
 def render_rewards(data: Mapping[str, Any]) -> str | None:

@@ -29,10 +29,11 @@ from veritas_rl.checkpoints import adapter
 from veritas_rl.curriculum.replay import FailureReplayConfig
 from veritas_rl.curriculum.stages import CurriculumConfig
 from veritas_rl.envs.registry import ENVIRONMENTS, get_environment
+from veritas_rl.envs.settings import Settings
 from veritas_rl.errors import exit_on_user_error
 from veritas_rl.generated_page import page_command
 from veritas_rl.launch import configuration as conf
-from veritas_rl.launch import keys, recipes
+from veritas_rl.launch import dead_keys, recipes
 from veritas_rl.launch.hardware import LONE_GPUS, NODE_SIZES, SEVERAL_GPU_BYTES, Hardware
 from veritas_rl.launch.variables import VARIABLES, Variable
 from veritas_rl.paths import ROOT
@@ -302,16 +303,16 @@ def setting_rows(env: str, configurations: Sequence[DictConfig]) -> list[tuple[l
         env: The environment's name.
         configurations: Resolved configurations, whose `defaults` override the environment's own defaults.
     """
-    environment = get_environment(env)
-    meanings, rows = meanings_of(environment.config_type), []
-    typed = {field: key for key, field in environment.user_keys.items()}
-    for field in dataclasses.fields(environment.config_type):
+    settings = get_environment(env).config_type
+    meanings, rows = {**meanings_of(Settings), **meanings_of(settings)}, []
+    typed = {field: key for key, field in settings.user_keys.items()}
+    for name, field in settings.model_fields.items():
         own = (
-            configuration.data.custom_cls.config.defaults.get(env, {}).get(field.name, field.default)
+            configuration.data.custom_cls.config.defaults.get(env, {}).get(name, field.default)
             for configuration in configurations
         )
-        names = [typed[field.name], field.name] if field.name in typed else [field.name]
-        rows.append((names, meanings.get(field.name, ""), [shown(value) for value in own]))
+        names = [typed[name], name] if name in typed else [name]
+        rows.append((names, meanings.get(name, ""), [shown(value) for value in own]))
     return rows
 
 
@@ -381,7 +382,7 @@ def render() -> str:
         groups=groups,
         groups_of=groups_of,
         all_groups=all_groups,
-        without_effect=keys.table(),
+        without_effect=dead_keys.table(),
         machines=machines(),
         config=config,
         configs=configs,

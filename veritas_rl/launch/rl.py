@@ -26,6 +26,8 @@ from veritas_rl.launch import (
     attention,
     fitting,
     limits,
+    machine_checks,
+    model_checks,
     next_steps,
     preflight,
     quantization,
@@ -36,12 +38,14 @@ from veritas_rl.launch import (
     task_visits,
 )
 from veritas_rl.launch import configuration as conf
+from veritas_rl.launch.answering import Answering
 from veritas_rl.launch.hardware import Hardware
-from veritas_rl.launch.progress import MetricsFile, render_rewards
+from veritas_rl.launch.progress import render_rewards
 from veritas_rl.launch.recipes import Recipe, recipe_of
-from veritas_rl.launch.run import Answering, Deaths, Run
+from veritas_rl.launch.run import Deaths, Run
 from veritas_rl.launch.start import GROUP, MADE, chosen_by_model, identity, is_made
 from veritas_rl.launch.variables import VARIABLES
+from veritas_rl.metrics_file import MetricsFile
 from veritas_rl.paths import ROOT, experiment_name
 from veritas_rl.planning.plan import Plan
 from veritas_rl.verl_plugin import algorithms
@@ -116,19 +120,19 @@ class RlRun(Run):
         return self.configuration.actor_rollout_ref.rollout.max_model_len
 
     def check_devices(self) -> None:
-        preflight.check_devices(self.configuration, self.hardware)
+        machine_checks.check_devices(self.configuration, self.hardware)
 
     def check_start(self) -> None:
         if self.model is not None:
             critic = algorithms.has_critic(self.configuration)
-            preflight.check_model(self.model, self.context, critic=critic)
+            model_checks.check_model(self.model, self.context, critic=critic)
             adapter = self.configuration.actor_rollout_ref.model.lora_adapter_path
-            for note in (preflight.end_note(self.model), preflight.dropout_note(self.model, adapter)):
+            for note in (model_checks.end_note(self.model), model_checks.dropout_note(self.model, adapter)):
                 if note:
                     print(note, flush=True)
         rollout_backend.check_model(self.configuration, self.model)
         print(fitting.described(self.configuration), flush=True)
-        if note := preflight.idle_note(self.configuration, self.hardware):
+        if note := machine_checks.idle_note(self.configuration, self.hardware):
             print(note, flush=True)
         if self.configuration.trainer.device != "cpu":
             print(attention.described(self.configuration), flush=True)
@@ -140,15 +144,15 @@ class RlRun(Run):
         for name in self.record.changed_environments() if self.start else ():
             print(f"note: the file of the environment {name} has changed since this run began", flush=True)
         forecast = self.forecast()
-        preflight.check_memory(self.configuration, forecast, self.hardware, self.model)
-        preflight.check_disk(self.configuration, forecast)
-        preflight.check_token(self.configuration)
+        machine_checks.check_memory(self.configuration, forecast, self.hardware, self.model)
+        machine_checks.check_disk(self.configuration, forecast)
+        machine_checks.check_token(self.configuration)
         trained, validated = preflight.stages_of(self.configuration), conf.tasks_of(self.configuration, "val")
         catalogues = [*trained, *([validated] if self._validates() else [])]
         if self.model is not None:
-            preflight.check_prompts(self.model, catalogues)
-        preflight.check_replies(
-            preflight.tokenizer_of(self.model, self.words()),
+            model_checks.check_prompts(self.model, catalogues)
+        model_checks.check_replies(
+            model_checks.tokenizer_of(self.model, self.words()),
             catalogues,
             "data.max_response_length",
             self.configuration.data.max_response_length,
@@ -234,13 +238,13 @@ class RlRun(Run):
         found: list[tuple[Sequence[Task], int]] = []
         for part, _, whole in parts:
             if not whole:
-                environment = get_environment(part.env)
-                tasks = open_catalogue(part.settings, "val", **environment.single, **environment.judged)
+                kind = get_environment(part.env).config_type
+                tasks = open_catalogue(part.settings, "val", **kind.single, **kind.judged)
                 found.append((Shuffled(tasks, settings.seed, "launch"), settings.evaluation.positions // len(parts)))
         return found
 
     def forecast(self) -> Plan | None:
-        return preflight.forecast(self.configuration, self.overrides, self.hardware)
+        return machine_checks.forecast(self.configuration, self.overrides, self.hardware)
 
     def answering(self) -> Answering:
         """The settings of the rollout."""
@@ -328,8 +332,8 @@ class RlRun(Run):
             named = {"CHECKPOINT_BASE": checkpoint.parent, "GLOBAL_STEP": step_of(checkpoint), "TARGET_DIR": model}
             found.append(("make a model folder of the last checkpoint", next_steps.in_shell(named, next_steps.MERGE)))
         if model is not None:
-            found += environment.trials(tasks[0], str(model))
-        words, command = environment.next_step(cases)
+            found += next_steps.trials(environment, tasks[0], str(model))
+        words, command = next_steps.next_run(environment, cases)
         # A model that the launcher made knows the words and the lengths of its own tasks alone, so a new one is made.
         made = self.model is None or is_made(self.model)
         start = {"AGENT_MODEL_REPO_ID": "" if made else model or self.model} if self.model else {}

@@ -20,6 +20,7 @@ from veritas_rl.checkpoints.layout import step_of
 from veritas_rl.checkpoints.packaged import local_name
 from veritas_rl.envs.registry import cases_by_environment, words_of
 from veritas_rl.envs.task import Task
+from veritas_rl.launch.answering import Answering
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.resume import Record
 from veritas_rl.paths import ROOT
@@ -27,33 +28,6 @@ from veritas_rl.planning.forecast import JUDGING, Forecast
 
 if TYPE_CHECKING:
     from veritas_rl.launch.node_watch import NodeWatch
-
-
-@dataclass(frozen=True)
-class Answering:
-    """The settings with which the model generates answers when the run judges it.
-
-    Attributes:
-        tokens: The longest answer, in tokens.
-        context: The longest prompt and answer together, in tokens.
-        at_once: The number of answers that are generated together.
-        temperature: The sampling temperature.
-        draws: The number of answers for each task.
-        seed: The sampling seed.
-        enable_thinking: Whether a hybrid model thinks before it answers.
-        say_limit: Whether each prompt states the token limit of the answer.
-        dtype: The dtype of the weights, as verl names it; None for the saved one.
-    """
-
-    tokens: int
-    context: int
-    at_once: int
-    temperature: float
-    draws: int
-    seed: int
-    enable_thinking: bool = False
-    say_limit: bool = False
-    dtype: str | None = None
 
 
 class Deaths:

@@ -27,11 +27,22 @@ from veritas_rl.envs.registry import words_of
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.launch import configuration as conf
-from veritas_rl.launch import fitting, keys, limits, next_steps, preflight, recipe_run, resume
+from veritas_rl.launch import (
+    fitting,
+    keys,
+    limits,
+    machine_checks,
+    model_checks,
+    next_steps,
+    preflight,
+    recipe_run,
+    resume,
+)
+from veritas_rl.launch.answering import Answering
 from veritas_rl.launch.hardware import Hardware
-from veritas_rl.launch.progress import MetricsFile, loss_renderer
+from veritas_rl.launch.progress import loss_renderer
 from veritas_rl.launch.recipes import recipe_of
-from veritas_rl.launch.run import Answering, Run
+from veritas_rl.launch.run import Run
 from veritas_rl.launch.sft_data import (
     Data,
     check_batch,
@@ -43,6 +54,7 @@ from veritas_rl.launch.sft_data import (
 )
 from veritas_rl.launch.start import MADE, chosen_by_model, identity
 from veritas_rl.launch.variables import overrides_from
+from veritas_rl.metrics_file import MetricsFile
 from veritas_rl.paths import ROOT, experiment_name
 from veritas_rl.planning.sft import JUDGED_AT_ONCE, SftPlan
 
@@ -103,20 +115,20 @@ class SftRun(Run):
 
     def check_start(self) -> None:
         if self.model is not None:
-            preflight.check_model(self.model)
-            if note := preflight.end_note(self.model):
+            model_checks.check_model(self.model)
+            if note := model_checks.end_note(self.model):
                 print(note, flush=True)
         if (adapter := self.configuration.model.lora_adapter_path) and (share := dropout_of(Path(adapter))):
             print(f"dropout of adapters is off: lora_dropout={share} of {adapter} is set to 0", flush=True)
         print(fitting.described_sft(self.configuration), flush=True)
-        if note := preflight.idle_note(self.configuration, self.hardware):
+        if note := machine_checks.idle_note(self.configuration, self.hardware):
             print(note, flush=True)
         forecast = self.forecast()
-        preflight.check_memory(self.configuration, forecast, self.hardware, self.model)
-        preflight.check_disk(self.configuration, forecast)
+        machine_checks.check_memory(self.configuration, forecast, self.hardware, self.model)
+        machine_checks.check_disk(self.configuration, forecast)
         if judged := [tasks for tasks, _ in self.held_out()]:
-            preflight.check_replies(
-                preflight.tokenizer_of(self.model, self.words()),
+            model_checks.check_replies(
+                model_checks.tokenizer_of(self.model, self.words()),
                 judged,
                 "veritas_rl.evaluation.response_length",
                 self.answering().tokens,
@@ -128,7 +140,7 @@ class SftRun(Run):
         if self.start is not None:
             resume.check_base(self.start, model)
         if not own_dataset(self.configuration):
-            check_rows(self.configuration, self.data, preflight.tokenizer_of(model, conversation=True))
+            check_rows(self.configuration, self.data, model_checks.tokenizer_of(model, conversation=True))
 
     def renderer(self) -> Callable[[Mapping[str, Any]], str | None]:
         return loss_renderer()
@@ -165,7 +177,7 @@ class SftRun(Run):
         return cases
 
     def forecast(self) -> SftPlan | None:
-        return preflight.sft_forecast(self.configuration, self.overrides, self.hardware)
+        return machine_checks.sft_forecast(self.configuration, self.overrides, self.hardware)
 
     def answering(self) -> Answering:
         settings = self.configuration.veritas_rl

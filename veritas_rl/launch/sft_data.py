@@ -16,7 +16,7 @@ from veritas_rl.datasets.chats import SYSTEM, check_chats, column_of, plain_chat
 from veritas_rl.envs.places import as_typed
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.errors import UserError
-from veritas_rl.launch.preflight import tokenizer_of
+from veritas_rl.launch.model_checks import tokenizer_of
 from veritas_rl.paths import ROOT
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def demonstration_settings(configuration: DictConfig) -> "Settings":
     asked = configuration.veritas_rl.demonstrations
     environment = get_environment(asked.env)
     return Settings(
-        games=asked.cases or environment.demonstrated,
+        games=asked.cases or environment.config_type.demonstrated,
         expert=asked.expert or environment.expert,
         number=asked.number,
         seed=configuration.veritas_rl.seed,

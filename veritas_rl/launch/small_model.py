@@ -8,17 +8,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from veritas_rl.chat_template import prompt_ids
+from veritas_rl.envs.abilities import KnowsSmallModels
 from veritas_rl.envs.base import Turn
 from veritas_rl.envs.registry import cases_by_environment, get_environment, spread
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
-from veritas_rl.launch.run import Answering
+from veritas_rl.launch.answering import Answering, player_of
 from veritas_rl.launch.tiny_model import byte_tokenizer
 from veritas_rl.launch.warmup import Lesson
-from veritas_rl.players.generation import GenerationEngine
-from veritas_rl.players.language_model import LanguageModelPlayer
 from veritas_rl.players.registry import make_bot
-from veritas_rl.players.sampling import SamplingParams
 
 QUESTIONS = 512
 """The number of held-out questions of an exam. The 95% interval of a share near 0.97 is then ±0.015."""
@@ -32,8 +30,9 @@ RANDOM = "random"
 
 def warnings(tasks: Sequence[Task]) -> list[str]:
     """A warning for each case on which the small model is known to learn nothing."""
-    by_env = cases_by_environment(tasks)
-    return [line for env, cases in by_env.items() for line in get_environment(env).small_model_warnings(sorted(cases))]
+    named = ((get_environment(env), cases) for env, cases in cases_by_environment(tasks).items())
+    knowing = ((env, cases) for env, cases in named if isinstance(env, KnowsSmallModels))
+    return [line for env, cases in knowing for line in env.small_model_warnings(sorted(cases))]
 
 
 def check_size(tasks: Sequence[Task], words: Sequence[str], *, tokens: int, answers: int) -> None:
@@ -93,19 +92,8 @@ class Exam:
 
     def share(self, model: Any, tokenizer: Any) -> float:
         """The share of the model's replies that equal a correct answer exactly."""
-        asked = self._asked
-        engine = GenerationEngine.of(
-            model,
-            tokenizer,
-            max_batch_size=asked.at_once,
-            max_model_len=asked.context,
-            seed=asked.seed,
-        )
-        try:
-            player = LanguageModelPlayer(engine, tokenizer, SamplingParams(asked.tokens, temperature=asked.temperature))
+        with player_of(model, tokenizer, self._asked) as player:
             replies = player.act(self.turns)
-        finally:
-            engine.close()
         right = [reply.text in turn.answers for reply, turn in zip(replies, self.turns, strict=True)]
         return sum(right) / len(right)
 

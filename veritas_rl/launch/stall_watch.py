@@ -21,7 +21,7 @@ import psutil
 
 from veritas_rl.checkpoints.folder import keep_newest_beside
 from veritas_rl.errors import UserError
-from veritas_rl.launch.progress import MetricsFile
+from veritas_rl.metrics_file import MetricsFile
 
 HISTORY = 20
 """The number of last steps for the median."""

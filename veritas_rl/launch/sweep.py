@@ -36,8 +36,8 @@ from scipy import stats
 from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.composition import quoted
 from veritas_rl.errors import UserError, exit_on_user_error, last_line
-from veritas_rl.launch.progress import MetricsFile
 from veritas_rl.launch.resume import Record
+from veritas_rl.metrics_file import MetricsFile
 from veritas_rl.paths import ROOT
 
 SWEEPS = ROOT / "train/artifacts/sweeps"

@@ -8,6 +8,7 @@ from omegaconf import DictConfig
 
 from veritas_rl.checkpoints.origin import TASKS
 from veritas_rl.curriculum.mixture import open_sources
+from veritas_rl.envs.abilities import CountsQuestions
 from veritas_rl.envs.mixture import parts_of
 from veritas_rl.envs.registry import get_environment, spread
 from veritas_rl.envs.task import Task
@@ -89,8 +90,11 @@ def _most_seen(tasks: Sequence[Task], draws: float, limit: int) -> Visits:
     cases = {task.case: task for task in spread(tasks)}
     kept = min(limit, len(tasks)) if limit >= 0 else len(tasks)
     each, cut = max(1, kept // len(cases)), kept < len(tasks)
-    seen = [
-        Visits(case, draws / len(cases), each, get_environment(task.env).questions(task), cut)
-        for case, task in cases.items()
-    ]
+    seen = [Visits(case, draws / len(cases), each, _questions(task), cut) for case, task in cases.items()]
     return max(seen, key=lambda visits: visits.times)
+
+
+def _questions(task: Task) -> int | None:
+    """The number of questions of a task's case, if its environment counts them."""
+    environment = get_environment(task.env)
+    return environment.questions(task) if isinstance(environment, CountsQuestions) else None

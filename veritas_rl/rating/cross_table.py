@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from veritas_rl.envs.base import Reason
-from veritas_rl.judging.matches import FinishedGame
+from veritas_rl.judging.finished_game import FinishedGame
 from veritas_rl.judging.statistics import Estimate, mean_score
 from veritas_rl.judging.summary import ALL, grouped
 from veritas_rl.rating.ratings import Result, ratings_of

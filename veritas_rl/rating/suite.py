@@ -21,8 +21,9 @@ from rich.console import Console
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError, unknown
 from veritas_rl.judging.evaluation import Evaluation, Settings, evaluate
+from veritas_rl.judging.finished_game import FinishedGame
 from veritas_rl.judging.forecast import Forecast, first_turns, forecast
-from veritas_rl.judging.matches import FinishedGame, Rules, pair, play_all, tasks_of
+from veritas_rl.judging.matches import Rules, pair, play_all, tasks_of
 from veritas_rl.judging.statistics import Estimate, mean_score, rate
 from veritas_rl.judging.summary import grouped
 from veritas_rl.parallel import Workers

@@ -19,7 +19,8 @@ from rich.console import Console
 from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.errors import UserError
 from veritas_rl.judging.evaluation import MODEL_OPENING, at_once
-from veritas_rl.judging.matches import LEDGER, FinishedGame, Ledger, Pairing, Rules, pair, play_all, seats_of, tasks_of
+from veritas_rl.judging.finished_game import FinishedGame
+from veritas_rl.judging.matches import LEDGER, Ledger, Pairing, Rules, pair, play_all, seats_of, tasks_of
 from veritas_rl.parallel import Workers
 from veritas_rl.players.cost import Purse
 from veritas_rl.players.loading import NamedPlayer, ReplySettings, open_player

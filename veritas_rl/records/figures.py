@@ -1,10 +1,11 @@
 """Reads named figures and curves from the files of a run."""
 
-import json
 from collections.abc import Iterator, Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from veritas_rl.metrics_file import MetricsFile
 from veritas_rl.records.result import Figure, as_figure
 
 LAST = 10
@@ -91,9 +92,8 @@ def figures_of_policies(report: Mapping[str, Any], name: str) -> tuple[dict[str,
 def curves_of(metrics: Path, names: tuple[str, ...]) -> dict[str, Points]:
     """The points of some metrics in a metrics.jsonl. Missing metrics are left out."""
     found: dict[str, Points] = {name: [] for name in names}
-    for line in metrics.read_text(encoding="utf-8").splitlines() if metrics.exists() else []:
-        record = json.loads(line)
+    for step, data in MetricsFile(metrics).new():
         for name in names:
-            if isinstance(value := record["data"].get(name), int | float):
-                found[name].append((record["step"], round(float(value), 5)))
+            if isinstance(value := data.get(name), int | float) and isfinite(value):
+                found[name].append((step, round(float(value), 5)))
     return {name: points for name, points in found.items() if points}

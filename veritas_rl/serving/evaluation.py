@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from veritas_rl.envs.abilities import name_of
 from veritas_rl.envs.base import Message, Missing, Reply, Turn
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.players.chat_client import Asked, ChatClient, ServerFailure
@@ -104,7 +105,7 @@ def _result(
         "observation": shown.board or shown.text,
         "task_type": group,
         "game_name": group,
-        "task_id": environment.name_of(task).task_id,
+        "task_id": name_of(environment, task).task_id,
         "seed": task.seed,
         "opponent_type": task.manner.opponent,
         "llm_player_id": seat,

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from veritas_rl.envs.abilities import AnsweredByIds, NumbersTasks
 from veritas_rl.envs.base import Session
 from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.registry import get_environment, named_settings
@@ -94,7 +95,7 @@ class Offer:
             defaults = {"mode": "episode", "retries": ATTEMPTS - 1}
         self._settings = defaults | given
         if cases:
-            self._settings[self.environment.cases_key] = list(cases)
+            self._settings[self.environment.config_type.cases_key] = list(cases)
         if "opponent" in self._settings:
             raise UserError("opponent is no setting of a server; name the opponents with --opponents")
         self._restricted = bool(cases)
@@ -109,7 +110,7 @@ class Offer:
     @property
     def has_games(self) -> bool:
         """Whether the environment has whole games."""
-        return "mode" in self.environment.settings
+        return "mode" in self.environment.config_type.model_fields
 
     @property
     def mode(self) -> str:
@@ -164,7 +165,11 @@ class Offer:
             UserError: The environment does not support the protocol.
         """
         by_ids = self.by_ids and task.mode == "episode" if start.protocol is None else start.protocol == "ids"
-        return self.environment.start_by_ids(task) if by_ids else self.environment.start(task)
+        if not by_ids:
+            return self.environment.start(task)
+        if not isinstance(self.environment, AnsweredByIds):
+            raise UserError(f"{self.name} has no sessions that are answered by ids; use the protocol boxed")
+        return self.environment.start_by_ids(task)
 
     def _seating(self, task: Task, start: Start, seed: int, notes: list[str]) -> dict[str, Any]:
         players = self.environment.players_of(task)
@@ -205,13 +210,14 @@ class Offer:
         return self._kept[mode, split]
 
     def _numbered(self, task_id: int, mode: str, split: str) -> Task:
-        if type(self.environment).settings_from is Environment.settings_from:
+        if not isinstance(self.environment, NumbersTasks):
             tasks = self._tasks(mode, split)
             if task_id >= len(tasks):
                 raise UserError(f"task_id of {self.name} must be at most {len(tasks) - 1}, got {task_id}")
             return tasks[task_id]
         chosen = self.environment.settings_from(task_id, 1)
-        dropped = {*self.environment.selecting_keys, self.environment.cases_key} - set(chosen)
+        kind = self.environment.config_type
+        dropped = {*kind.selecting_keys, kind.cases_key} - set(chosen)
         settings = {key: value for key, value in self._settings.items() if key not in dropped}
         settings |= {**chosen, "num_tasks_per_case": 1} | ({"mode": mode} if self.has_games else {})
         task = self.environment.catalogue(self.environment.read_config(settings), split)[0]

@@ -1,14 +1,16 @@
 """Compute moves, groups that vary, outcomes of rows and mini-batch sizes from the replies of a step."""
 
+import dataclasses
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from statistics import fmean
 from typing import Any
 
 from omegaconf import DictConfig, open_dict
+from transfer_queue import KVBatchMeta
 
 from veritas_rl.errors import UserError
 from veritas_rl.verl_plugin.algorithms import Move
@@ -167,3 +169,25 @@ def outcomes(replies: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, tuple[f
         uid: (fmean(info["value"] for info in infos), fmean(info["success"] for info in infos))
         for uid, infos in games.items()
     }
+
+
+def in_order(keys: Sequence[str], drawn: Iterable[str]) -> list[int]:
+    """The rows of a batch in the order of their tasks, games and replies.
+
+    Samples arrive as their games end, which depends on the machine. The order decides which of them share a mini-batch.
+    """
+    places = {uid: place for place, uid in enumerate(drawn)}
+    rows = [SampleKey.parse(key) for key in keys]
+    return sorted(range(len(rows)), key=lambda row: (places[rows[row].uid], *rows[row][1:]))
+
+
+ENGINE_COLUMNS = (
+    *("input_ids", "position_ids", "prompts", "responses", "response_mask", "loss_mask"),
+    *("old_log_probs", "ref_log_prob", "rollout_is_weights", "advantages", "values", "returns"),
+)
+"""The columns that verl's engines read, if they exist."""
+
+
+def with_tensors(batch: KVBatchMeta) -> KVBatchMeta:
+    """A batch of which verl's engines read their columns."""
+    return dataclasses.replace(batch, fields=list(ENGINE_COLUMNS))

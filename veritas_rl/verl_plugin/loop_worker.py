@@ -9,6 +9,7 @@ import logging
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -18,8 +19,10 @@ from omegaconf import DictConfig
 from tensordict import TensorDict
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, AgentLoopWorker, DictConfigWrap, ToolListWrap
 from verl.utils import tensordict_utils as tu
+from verl.utils.checkpoint.checkpoint_manager import find_latest_ckpt_path
 from verl.workers.config import RolloutConfig
 
+from veritas_rl.checkpoints.layout import step_of
 from veritas_rl.envs.base import Session
 from veritas_rl.envs.registry import task_of
 from veritas_rl.envs.task import Task
@@ -266,3 +269,23 @@ def tag(output: AgentLoopOutput, step: int) -> dict[str, Any]:
         "global_steps": step,
         **weights,
     }
+
+
+def engine_seed(config: DictConfig) -> int:
+    """The seed of the rollout's engines, to which verl adds the number of the replica.
+
+    A checkpoint does not contain the engines' generators. After a resume they get another seed, because they would
+    repeat the random numbers of the first steps. Where each reply has its own seed, which depends on the step, the seed
+    stays.
+
+    Args:
+        config: verl's full configuration.
+    """
+    trainer, rollout = config.trainer, config.actor_rollout_ref.rollout
+    start = trainer.resume_from_path if trainer.resume_mode == "resume_path" else None
+    if trainer.resume_mode == "auto":
+        start = find_latest_ckpt_path(str(Path(trainer.default_local_dir).absolute()))
+    if start is None or seeds_replies(rollout):
+        return rollout.seed
+    # Seeds of NumPy have 32 bits.
+    return digest("engine", rollout.seed, step_of(Path(start))) % 2**31

@@ -8,36 +8,36 @@ from types import ModuleType
 
 from veritas_rl.paths import ROOT
 from veritas_rl.pins import required_version
-from veritas_rl.verl_plugin import patches, vllm_patches
+from veritas_rl.verl_plugin import engine_patches, patches, vllm_patches
 from veritas_rl.verl_plugin.cpu import corrections
 from veritas_rl.verl_plugin.cpu import patches as speed
-from veritas_rl.verl_plugin.patches import patches_in
+from veritas_rl.verl_plugin.patching import patches_in
 
 PAGE = ROOT / "docs/patches.md"
 
-GROUPS: tuple[tuple[str, ModuleType, str], ...] = (
-    ("In every run", patches, "These fix faults."),
-    ("With vLLM", vllm_patches, "These fix faults of a rollout in vLLM."),
+GROUPS: tuple[tuple[str, tuple[ModuleType, ...], str], ...] = (
+    ("In every run", (engine_patches, patches), "These fix faults."),
+    ("With vLLM", (vllm_patches,), "These fix faults of a rollout in vLLM."),
     (
         "On a CPU only",
-        corrections,
+        (corrections,),
         "verl has no CPU platform, and cannot train on a CPU without these; `kept_weights` is for `rollout=vllm`.",
     ),
     (
         "On a CPU only, for speed",
-        speed,
+        (speed,),
         "These do not change results. [benchmarks.md](benchmarks.md) has the gain of each. VERITAS_RL_CPU_PATCHES "
         "turns them off: `0` all of them, `-small_cells,-padded_tensors` these two. It also turns off two things that "
         "are no patches: `forkserver`, from which all processes start, and `separate_critic`, by which actor and "
         "critic are updated at the same time.",
     ),
 )
-"""The heading, the module, and a description of its patches."""
+"""The heading, the modules, and a description of their patches."""
 
 
 def page() -> str:
     """The text of docs/patches.md."""
-    counts = [len(patches_in(module)) for _, module, _ in GROUPS]
+    counts = [sum(len(patches_in(module)) for module in modules) for _, modules, _ in GROUPS]
     lines = [
         "<!-- Written by python -m veritas_rl.verl_plugin.patch_list: change the docstrings instead. -->",
         "# Patches of verl",
@@ -50,7 +50,7 @@ def page() -> str:
             width=120,
         ),
     ]
-    for heading, module, about in GROUPS:
+    for heading, modules, about in GROUPS:
         lines += [
             "",
             f"## {heading}",
@@ -60,7 +60,8 @@ def page() -> str:
             "| patch | module | fault and fix |",
         ]
         lines += ["| --- | --- | --- |"]
-        lines += [f"| `{patch.name}` | `{patch.module}` | {patch.summary} |" for patch in patches_in(module)]
+        found = [patch for module in modules for patch in patches_in(module)]
+        lines += [f"| `{patch.name}` | `{patch.module}` | {patch.summary} |" for patch in found]
     return "\n".join(lines) + "\n"
 
 

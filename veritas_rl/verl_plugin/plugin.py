@@ -12,8 +12,9 @@ from types import ModuleType
 
 from wrapt import when_imported
 
-from veritas_rl.verl_plugin import patches, vllm_patches
+from veritas_rl.verl_plugin import engine_patches, patches, vllm_patches
 from veritas_rl.verl_plugin.cpu import room
+from veritas_rl.verl_plugin.patching import patches_in
 
 if os.environ.get("VERITAS_RL_DIE_WITH_PARENT") == "1":
     # A killed torchrun leaves its processes running, and two runs would write to one folder. Sets PR_SET_PDEATHSIG of
@@ -36,7 +37,8 @@ def _register_trainer(module: ModuleType) -> None:
     from veritas_rl.verl_plugin import trainer  # noqa: F401 (it registers itself)
 
 
-for patch in (*patches.patches_in(patches), *patches.patches_in(vllm_patches)):
-    patch.register()
+for module in (engine_patches, patches, vllm_patches):
+    for patch in patches_in(module):
+        patch.register()
 
 room.register()

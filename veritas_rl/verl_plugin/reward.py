@@ -8,7 +8,9 @@ function after that; verl's own reward loop would call it instead of `compute_sc
 from collections.abc import Mapping
 from typing import Any
 
+from veritas_rl.announcements import REWARDS_OUTSIDE
 from veritas_rl.envs.base import Reason, Reply, Score, shape
+from veritas_rl.envs.custom_reward import CustomReward
 from veritas_rl.envs.registry import get_environment, task_of
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
@@ -63,3 +65,31 @@ def compute_score(
 
 
 compute_lgc_v2_score = compute_score
+
+
+class RangeWatch:
+    """Notices rewards of a custom reward function outside of [0, 1].
+
+    Args:
+        reward: The function; None for the reward of the environments.
+    """
+
+    def __init__(self, reward: CustomReward | None) -> None:
+        self._reward = reward
+        self._noticed = reward is None
+
+    def message(self, least: float, most: float, step: int) -> str | None:
+        """A line for the console when rewards are outside of [0, 1] for the first time, else None.
+
+        Args:
+            least: The smallest reward of a step.
+            most: The largest.
+            step: The step.
+        """
+        if self._noticed or (least >= 0 and most <= 1):
+            return None
+        self._noticed = True
+        return (
+            f"{REWARDS_OUTSIDE}{self._reward} has returned {least:g} to {most:g} in step {step}, and what it returns "
+            "is used as it is"
+        )

@@ -19,6 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.errors import UserError, last_line
+from veritas_rl.paths import ray_folder
 from veritas_rl.verl_plugin import algorithms
 from veritas_rl.verl_plugin.sample_key import SampleKey
 
@@ -225,3 +226,9 @@ def _flat(fields: Any) -> dict[str, Any]:
 def _plain(value: Any) -> bool | int | float | str | None:
     """A value without classes, which a reader would have to trust."""
     return value if type(value) in (bool, int, float, str, type(None)) else str(value)
+
+
+def other_folders(config: DictConfig) -> list[Path]:
+    """The folders with small files of a run: its logs, Ray's files, and those of Weights & Biases if it is used."""
+    found = [logs_folder(), ray_folder(os.environ)]
+    return [*found, Path(os.environ.get("WANDB_DIR", "."))] if "wandb" in config.trainer.logger else found

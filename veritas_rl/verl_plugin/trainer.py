@@ -29,7 +29,7 @@ waits for the longest. They add:
   fill the last mini-batch with padding, and make a whole update of a few remaining replies.
 - A batch is in the order of its tasks, whichever game ended first. With `game`, a run on one machine can be repeated.
 - The replies of a group stay together if its prompt is computed once, see `shared_prompts`.
-- After a resume vLLM's engines have another seed, see `engine_seed`.
+- After a resume vLLM's engines have another seed, see `loop_worker.engine_seed`.
 - The reference of the KL term follows the policy if `veritas_rl.reference` asks for it, see `reference`.
 - On a CPU with enough cores, actor and critic are updated at the same time, see `cpu.separate_critic`.
 - Dropout is off, see `dropout`.
@@ -38,29 +38,22 @@ waits for the longest. They add:
   which would affect the critic.
 """
 
-import dataclasses
 import json
 import os
-from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
-from statistics import fmean
 from typing import Any, ClassVar
 
 import ray
-import torch
 import transfer_queue as tq
 from omegaconf import DictConfig, open_dict
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
-from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, register_adv_est
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer, register_trainer
 from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils as tu
-from verl.utils.checkpoint.checkpoint_manager import find_latest_ckpt_path
 
-from veritas_rl.announcements import REWARDS_OUTSIDE
 from veritas_rl.checkpoints.adapter import weights_fingerprint
 from veritas_rl.checkpoints.layout import (
     STOP,
@@ -69,45 +62,36 @@ from veritas_rl.checkpoints.layout import (
     reading,
     remove_info,
     step_folder,
-    step_of,
     write_info,
 )
 from veritas_rl.checkpoints.prune import keep_newest
 from veritas_rl.checkpoints.room import DiskWatch
 from veritas_rl.envs.custom_reward import CustomReward
 from veritas_rl.errors import UserError
-from veritas_rl.paths import ray_folder
-from veritas_rl.seeding import digest
 from veritas_rl.verl_plugin import algorithms, dropout, loop_manager, loop_worker, not_finite
+from veritas_rl.verl_plugin.advantages import nothing_for_the_actor, share_of_zeros, with_estimate, without_advantages
 from veritas_rl.verl_plugin.agreement import METRIC, AgreementWatch
 from veritas_rl.verl_plugin.batches import (
     VariedGroups,
     bound_losses,
     even_mini_batches,
-    moves_of,
+    in_order,
     outcomes,
     whole_groups,
+    with_tensors,
 )
 from veritas_rl.verl_plugin.cpu import room
 from veritas_rl.verl_plugin.learning_watch import EQUAL, LEAVE_OUT, SKIPPED, UNLEARNED, LearningWatch
 from veritas_rl.verl_plugin.reference import AVERAGE, REFRESH
+from veritas_rl.verl_plugin.reward import RangeWatch
 from veritas_rl.verl_plugin.rollout_progress import watch_rollout
 from veritas_rl.verl_plugin.sample_key import SampleKey
-from veritas_rl.verl_plugin.saved_batch import SavedBatches, logs_folder
+from veritas_rl.verl_plugin.saved_batch import SavedBatches, logs_folder, other_folders
 from veritas_rl.verl_plugin.truncation import TruncationWatch
 from veritas_rl.viewing.games_page import GAMES_FOLDER, write_games
 
-ENGINE_COLUMNS = (
-    *("input_ids", "position_ids", "prompts", "responses", "response_mask", "loss_mask"),
-    *("old_log_probs", "ref_log_prob", "rollout_is_weights", "advantages", "values", "returns"),
-)
-"""The columns that verl's engines read, if they exist."""
-
 ASYNC_REPLAY_BUFFER = "AsyncTaskReplayBuffer"
 """A class in the file that `custom_sampler` names. It is not imported here, to avoid a circular import through verl."""
-
-ROUNDING = 1e-6
-"""A smaller advantage is 0 except for rounding."""
 
 MEMORY = "baselines.json"
 """The memory of an algorithm in a checkpoint, such as the running means of `rae`."""
@@ -128,7 +112,7 @@ class TaskTraining(PPOTrainer):
     def __init__(self, config: DictConfig) -> None:
         with open_dict(config):
             config.trainer.v1.trainer_mode = self.verl_mode
-            config.actor_rollout_ref.rollout.seed = engine_seed(config)
+            config.actor_rollout_ref.rollout.seed = loop_worker.engine_seed(config)
             self._keep = config.trainer.get("max_actor_ckpt_to_keep") or 0
             config.trainer.max_actor_ckpt_to_keep = None
             config.trainer.max_critic_ckpt_to_keep = None
@@ -153,7 +137,7 @@ class TaskTraining(PPOTrainer):
         self._no_advantage = False
         self._truncation = TruncationWatch(config.data.max_response_length)
         self._custom_reward = CustomReward.read(config)
-        self._rewards_left = False
+        self._range = RangeWatch(self._custom_reward)
         self._agreement = AgreementWatch(four_bit=config.veritas_rl.get("quantization") is not None)
         self._learners = [config.actor_rollout_ref.actor, config.critic]
         self._mini_batch_sizes = [learner.ppo_mini_batch_size for learner in self._learners]
@@ -234,18 +218,6 @@ class TaskTraining(PPOTrainer):
             print(line, flush=True)
         return batch
 
-    def _outside(self) -> str | None:
-        """A line for the console when rewards of a custom reward function are outside of [0, 1] for the first time."""
-        buffer: Any = self.replay_buffer
-        least, most = buffer.range
-        if self._custom_reward is None or self._rewards_left or (least >= 0 and most <= 1):
-            return None
-        self._rewards_left = True
-        return (
-            f"{REWARDS_OUTSIDE}{self._custom_reward} has returned {least:g} to {most:g} in step {self.global_steps}, "
-            "and what it returns is used as it is"
-        )
-
     def _init_resource_pool_mgr(self) -> None:
         super()._init_resource_pool_mgr()
         if self._separate_critic is not None:
@@ -265,7 +237,7 @@ class TaskTraining(PPOTrainer):
         with open_dict(self.config):
             for learner, size in zip(self._learners, sizes, strict=True):
                 learner.ppo_mini_batch_size = size
-        batch.reorder(_in_order(batch, self._drawn))
+        batch.reorder(in_order(batch.keys, self._drawn))
         batch = super()._balance_batch(batch, metrics, *args, **kwargs)
         if self.config.actor_rollout_ref.actor.use_prefix_grouper:
             groups = [SampleKey.parse(key).uid for key in batch.keys]
@@ -275,36 +247,16 @@ class TaskTraining(PPOTrainer):
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         self._no_advantage = False
         if self._nothing_to_learn:
-            return _without_advantages(batch)
+            return without_advantages(batch)
         batch = super()._compute_advantage(batch, metrics)
         if self._advantages is not None:
-            batch = self._estimate(batch, self._advantages)
-        metrics[EQUAL] = _share_of_zero_advantages(batch)
+            custom = self._custom_reward is not None
+            batch = with_estimate(batch, self._advantages, self.config.algorithm, self._memory, custom=custom)
+        metrics[EQUAL] = share_of_zeros(batch)
         data = tq.kv_batch_get(keys=batch.keys, partition_id=str(batch.partition_id), select_fields=["rm_scores"])
         earned = any(scores.any() for scores in data.get("rm_scores").unbind())
         self._no_advantage = nothing_for_the_actor(self.config, zero_advantages=metrics[EQUAL], earned=earned)
         return batch
-
-    def _estimate(self, batch: KVBatchMeta, advantages: algorithms.Advantages) -> KVBatchMeta:
-        """Replace verl's advantages by those of the algorithm."""
-        columns = ["extra_fields", "rm_scores", "response_mask"]
-        data = tq.kv_batch_get(keys=batch.keys, partition_id=str(batch.partition_id), select_fields=columns)
-        masks = data.get("response_mask").unbind()
-        rewards = [scores.sum().item() for scores in data.get("rm_scores").unbind()]
-        fields = data.get("extra_fields").tolist()
-        # Padding rows are not compared.
-        real = [index for index, tag in enumerate(batch.tags) if not tag.get("is_padding", False)]
-        moves = moves_of(
-            [batch.keys[index] for index in real],
-            [fields[index] for index in real],
-            [rewards[index] for index in real],
-            custom=self._custom_reward is not None,
-        )
-        found = dict(zip(real, advantages(moves, self.config.algorithm, self._memory), strict=True))
-        rows = [mask * found.get(index, 0.0) for index, mask in enumerate(masks)]
-        nested = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
-        made = TensorDict({"advantages": nested, "returns": nested}, batch_size=len(rows))
-        return tq.kv_batch_put(keys=batch.keys, partition_id=str(batch.partition_id), fields=made)
 
     def _submit_batch_to_rollout(self, batch: TensorDict) -> int:
         self._drawn |= zip(tu.get(batch, "uid"), map(int, tu.get(batch, "index")), strict=True)
@@ -347,7 +299,8 @@ class TaskTraining(PPOTrainer):
 
     def _compute_metrics(self, batch: KVBatchMeta, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         super()._compute_metrics(batch, metrics, *args, **kwargs)
-        if line := self._outside():
+        buffer: Any = self.replay_buffer
+        if line := self._range.message(*buffer.range, step=self.global_steps):
             print(line, flush=True)
         if self._nothing_to_learn:
             # Means over no token.
@@ -357,21 +310,21 @@ class TaskTraining(PPOTrainer):
     def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         if self._nothing_to_learn:
             return batch
-        return super()._compute_old_log_prob(_with_tensors(batch), metrics)
+        return super()._compute_old_log_prob(with_tensors(batch), metrics)
 
     def _compute_values(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         if self._nothing_to_learn:
             return batch
-        return super()._compute_values(_with_tensors(batch), metrics)
+        return super()._compute_values(with_tensors(batch), metrics)
 
     def _update_critic(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         if self._separate_critic is None:
-            return super()._update_critic(_with_tensors(batch), metrics)
-        self._separate_critic.start(super()._update_critic, _with_tensors(batch))
+            return super()._update_critic(with_tensors(batch), metrics)
+        self._separate_critic.start(super()._update_critic, with_tensors(batch))
         return batch
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        batch = _with_tensors(batch)
+        batch = with_tensors(batch)
         assert batch.extra_info is not None
         batch.extra_info[LEAVE_OUT] = self._no_advantage
         batch = super()._update_actor(batch, metrics)
@@ -382,7 +335,7 @@ class TaskTraining(PPOTrainer):
     def _compute_ref_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         if self._nothing_to_learn:
             return batch
-        batch = _with_tensors(batch)
+        batch = with_tensors(batch)
         assert batch.extra_info is not None
         if self._follows:
             batch.extra_info[REFRESH] = self._saved != self._reference_step
@@ -491,91 +444,3 @@ class AsyncTaskTrainer(TaskTraining, PPOTrainerColocateAsync):
             self._drawn = dict(zip(prompts, map(int, tu.get(rows, "index")), strict=True))
             dataset: Any = self.train_dataset
             dataset.go_on_with(self._drawn.values())
-
-
-def _in_order(batch: KVBatchMeta, drawn: Iterable[str]) -> list[int]:
-    """The rows of a batch in the order of their tasks, games and replies.
-
-    Samples arrive as their games end, which depends on the machine. The order decides which of them share a mini-batch.
-    """
-    places = {uid: place for place, uid in enumerate(drawn)}
-    keys = [SampleKey.parse(key) for key in batch.keys]
-    return sorted(range(len(keys)), key=lambda row: (places[keys[row].uid], *keys[row][1:]))
-
-
-def nothing_for_the_actor(config: DictConfig, *, zero_advantages: float, earned: bool) -> bool:
-    """Whether a step must not update the actor, because its batch says nothing about the policy.
-
-    Args:
-        config: verl's full configuration.
-        zero_advantages: The share of replies with the advantage 0.
-        earned: Whether a reward of the batch is other than 0.
-    """
-    algorithm = config.algorithm
-    if config.actor_rollout_ref.actor.use_kl_loss:
-        # The KL term has a gradient without advantages.
-        return False
-    # verl gives the advantages of `gae` a standard deviation of 1, even if they are the critic's noise alone.
-    noise = algorithm.adv_estimator == "gae" and not algorithm.use_kl_in_reward and not earned
-    return zero_advantages == 1 or noise
-
-
-def engine_seed(config: DictConfig) -> int:
-    """The seed of the rollout's engines, to which verl adds the number of the replica.
-
-    A checkpoint does not contain the engines' generators. After a resume they get another seed, because they would
-    repeat the random numbers of the first steps. Where each reply has its own seed, which depends on the step, the seed
-    stays.
-
-    Args:
-        config: verl's full configuration.
-    """
-    trainer, rollout = config.trainer, config.actor_rollout_ref.rollout
-    start = trainer.resume_from_path if trainer.resume_mode == "resume_path" else None
-    if trainer.resume_mode == "auto":
-        start = find_latest_ckpt_path(str(Path(trainer.default_local_dir).absolute()))
-    if start is None or loop_worker.seeds_replies(rollout):
-        return rollout.seed
-    # Seeds of NumPy have 32 bits.
-    return digest("engine", rollout.seed, step_of(Path(start))) % 2**31
-
-
-def other_folders(config: DictConfig) -> list[Path]:
-    """The folders with small files of a run: its logs, Ray's files, and those of Weights & Biases if it is used."""
-    found = [logs_folder(), ray_folder(os.environ)]
-    return [*found, Path(os.environ.get("WANDB_DIR", "."))] if "wandb" in config.trainer.logger else found
-
-
-def _reward_of_reply(
-    token_level_rewards: torch.Tensor, response_mask: torch.Tensor, **_: Any
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """What verl computes for an estimator that it does not have. `TaskTraining` replaces it."""
-    rewards = token_level_rewards.sum(dim=-1, keepdim=True) * response_mask
-    return rewards, rewards
-
-
-for _algorithm in algorithms.known().values():
-    if _algorithm.estimator not in ADV_ESTIMATOR_REGISTRY:
-        register_adv_est(_algorithm.estimator)(_reward_of_reply)
-
-
-def _with_tensors(batch: KVBatchMeta) -> KVBatchMeta:
-    return dataclasses.replace(batch, fields=list(ENGINE_COLUMNS))
-
-
-def _share_of_zero_advantages(batch: KVBatchMeta) -> float:
-    """The share of a batch's replies whose learned tokens all have the advantage 0, without padding."""
-    real = [key for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding", False)]
-    columns = ["advantages", "response_mask"]
-    data = tq.kv_batch_get(keys=real, partition_id=str(batch.partition_id), select_fields=columns)
-    rows = zip(data.get("advantages").unbind(), data.get("response_mask").unbind(), strict=True)
-    # A NaN does not count as 0, so that the update is made, and its check reports the NaN.
-    return fmean(bool((abs(advantages) * mask < ROUNDING).all()) for advantages, mask in rows)
-
-
-def _without_advantages(batch: KVBatchMeta) -> KVBatchMeta:
-    """Write columns of zeros, which verl's metrics read, instead of advantages, returns and values."""
-    data = tq.kv_batch_get(keys=batch.keys, partition_id=str(batch.partition_id), select_fields=["response_mask"])
-    zeros = 0.0 * data.get("response_mask")
-    made = TensorDict(dict.fromkeys(("advantages", "returns", "values"), zeros), batch_size=len(batch))
-    return tq.kv_batch_put(keys=batch.keys, partition_id=str(batch.partition_id), fields=made)

@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from veritas_rl.verl_plugin.patches import patch_of, require_fault
+from veritas_rl.verl_plugin.patching import patch_of, require_fault
 
 POLL_SECONDS = 1.0
 """How often a call of workers asks whether the engine still lives, and a weight sync whether its receiver does."""
@@ -45,8 +45,8 @@ def answers_of_workers(module: Any) -> None:
     server.collective_rpc = collective_rpc
 
 
-SHARED = re.compile(r"/dev/shm/psm_\w+$", re.MULTILINE)
-"""Shared memory of Python in `/proc/PID/maps`, which marks that without a name as "(deleted)"."""
+SHARED = re.compile(r"/dev/shm/(?:psm_|sem\.mp-)\w+$", re.MULTILINE)
+"""Shared memory and semaphores of Python in `/proc/PID/maps`, which marks that without a name as "(deleted)"."""
 
 
 def remove_names() -> None:

@@ -124,7 +124,7 @@ def test_splits_share_no_form_whatever_the_seed(config: dict[str, Any]) -> None:
     for split, held in (("train", False), ("val", True)):
         for task in tasks(split, **config)[:20]:
             assert ENV.held_out(task, ENV.start(task).turns()[0]) is held
-            assert ENV.turn_class(task, ENV.start(task).turns()[0]) == ENV.equivalence_class(task)
+            assert ENV.equivalence_class(task, ENV.start(task).turns()[0]) == ENV.equivalence_class(task)
 
 
 def test_tasks_of_a_split_do_not_repeat_and_depend_on_the_seed() -> None:

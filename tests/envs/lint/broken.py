@@ -358,14 +358,14 @@ class GamesCutShort(OpenSpielEnvironment):
     """Whole games have at most five moves."""
 
     def catalogue(self, config: OpenSpielConfig, split: str) -> Sequence[Task]:
-        return super().catalogue(dataclasses.replace(config, max_moves=5), split)
+        return super().catalogue(config.model_copy(update={"max_moves": 5}), split)
 
 
 class DeafToTheCount(OpenSpielEnvironment):
     """Each case has 100 tasks, whatever is configured."""
 
     def catalogue(self, config: OpenSpielConfig, split: str) -> Sequence[Task]:
-        return super().catalogue(dataclasses.replace(config, num_tasks_per_case=100), split)
+        return super().catalogue(config.model_copy(update={"num_tasks_per_case": 100}), split)
 
 
 class FirstGameAlone(OpenSpielEnvironment):
@@ -374,7 +374,7 @@ class FirstGameAlone(OpenSpielEnvironment):
     def catalogue(self, config: OpenSpielConfig, split: str) -> Sequence[Task]:
         first = config.cases[0].partition("(")[0]
         kept = [case for case in config.cases if case.partition("(")[0] == first]
-        return super().catalogue(dataclasses.replace(config, cases=tuple(kept), game_types=()), split)
+        return super().catalogue(config.model_copy(update={"cases": tuple(kept), "game_types": ()}), split)
 
 
 class SeatInTheChanceSeed(OpenSpielEnvironment):

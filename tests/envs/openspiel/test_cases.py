@@ -1,6 +1,5 @@
 """Cases: canonical spelling, selection by name, and errors with suggestions."""
 
-import dataclasses
 import time
 from types import MappingProxyType
 
@@ -120,7 +119,7 @@ def test_a_config_can_be_replaced_and_hashed() -> None:
     config = OpenSpielConfig(
         game_list="hex", game_configs=MappingProxyType({"hex": {"board_size": 5}}), game_types="hex"
     )
-    other = dataclasses.replace(config, seed=3)
+    other = config.model_copy(update={"seed": 3})
     assert other.cases == config.cases == ("hex(board_size=5)",)
     assert hash(other) != hash(config)
 

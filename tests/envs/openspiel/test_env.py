@@ -3,14 +3,14 @@
 import pytest
 
 from veritas_rl.envs.base import Reason, Reply, Score, Session, play
-from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.openspiel.cases import DEFAULT_CASES, load
 from veritas_rl.envs.openspiel.env import OpenSpielConfig, OpenSpielEnvironment, View
 from veritas_rl.envs.registry import make_task
 from veritas_rl.errors import UserError
+from veritas_rl.launch import next_steps
 from veritas_rl.players.random import RandomPlayer
 
-ENV: Environment = OpenSpielEnvironment()
+ENV = OpenSpielEnvironment()
 pytestmark = pytest.mark.filterwarnings("ignore:.*has no description of its own")
 
 
@@ -244,8 +244,8 @@ def test_a_conversation_shows_the_whole_chat_and_later_positions_without_the_rul
 
 def test_what_to_try_with_a_model_asks_it_as_in_training() -> None:
     task = make_task("openspiel", "tic_tac_toe", 0, mode="episode", prompt="brief")
-    assert all("context" not in command for _, command in ENV.trials(task, "model"))
-    trials = ENV.trials(task.replace(context="conversation"), "model")
+    assert all("context" not in command for _, command in next_steps.trials(ENV, task, "model"))
+    trials = next_steps.trials(ENV, task.replace(context="conversation"), "model")
     assert len(trials) == 2
     assert all(command.endswith(" --prompt brief --config context=conversation") for _, command in trials)
 

@@ -8,13 +8,14 @@ import pytest
 
 from veritas_rl.envs.base import Reason, Reply, Session
 from veritas_rl.envs.openspiel import ids
+from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
 from veritas_rl.envs.openspiel.id_session import read_id
-from veritas_rl.envs.registry import get_environment, make_task
+from veritas_rl.envs.registry import make_task
 
 
 def session(case: str, seed: int = 3) -> Session:
     task = make_task("openspiel", case, 0, mode="episode", seed=seed)
-    return get_environment("openspiel").start_by_ids(task)
+    return OpenSpielEnvironment().start_by_ids(task)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -27,8 +26,8 @@ def test_the_example_is_what_a_model_sees() -> None:
 
 def test_every_setting_is_documented_with_its_default() -> None:
     rows = dict(re.findall(r"^\| `(\w+)`[^|]*\| ([^|]+) \|", DOCUMENT, re.MULTILINE))
-    for field in fields(TraceConfig):
-        assert rows[field.name].strip("`") == ("all levels" if field.name == "cases" else format(field.default, ""))
+    for name, field in TraceConfig.model_fields.items():
+        assert rows[name].strip("`") == ("all levels" if name == "cases" else format(field.default, ""))
 
 
 def test_the_example_of_a_file_is_read(tmp_path: Path) -> None:

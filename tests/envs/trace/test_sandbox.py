@@ -231,6 +231,7 @@ def test_the_kernel_stops_what_the_audit_hook_does_not_see(monkeypatch: pytest.M
 def test_layers_are_named_and_tried() -> None:
     said = layers()
     assert said["limits"][0]
+    assert said["limits"][1].startswith("The kernel limits")
     assert all(sentence.endswith(".") for _, sentence in said.values())
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from veritas_rl.envs.registry import get_environment, open_catalogue
+from veritas_rl.envs.registry import open_catalogue
 from veritas_rl.envs.trace import survey as surveys
+from veritas_rl.envs.trace.env import TraceEnvironment
 from veritas_rl.envs.trace.questions import form_of, split_of
 from veritas_rl.envs.trace.sandbox import Limits
 from veritas_rl.envs.trace.survey import survey
@@ -126,6 +127,6 @@ def test_the_environment_surveys_each_file_of_its_tasks_once(tmp_path: Path) -> 
     settings = {"env": "trace", "adapter_config": config}
     calls: list[tuple[str, int, int]] = []
     tasks = [task for split in ("train", "val") for task in open_catalogue(settings, split)]
-    lines = get_environment("trace").survey(tasks, lambda *call: calls.append(call))
+    lines = TraceEnvironment().survey(tasks, lambda *call: calls.append(call))
     assert [line.partition(":")[0] for line in lines] == [case.removeprefix("programs:") for case in cases]
     assert calls == [("program", done, 21) for done in range(1, 22)] * 2

@@ -13,7 +13,7 @@ import pytest
 from veritas_rl.errors import UserError
 from veritas_rl.paths import ROOT
 from veritas_rl.verl_plugin.cpu import corrections, patches, switch
-from veritas_rl.verl_plugin.patches import patches_in
+from veritas_rl.verl_plugin.patching import patches_in
 
 PROGRAM = """
 import importlib, inspect, json, sys

@@ -4,11 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from veritas_rl.envs.abilities import TaskName
 from veritas_rl.envs.affinetes.calls import call
 from veritas_rl.envs.affinetes.config import AffinetesConfig
 from veritas_rl.envs.affinetes.task import AffinetesManner, AffinetesParameters, AffinetesPay, AffinetesTask
 from veritas_rl.envs.base import Message, Reason, Reply, Score, Session, Turn
-from veritas_rl.envs.environment import Environment, TaskName
+from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.single import CaseTasks
 from veritas_rl.envs.task import SPLITS, Task, check_choice
 from veritas_rl.errors import UserError
@@ -25,9 +26,8 @@ class AffinetesEnvironment(Environment):
     """
 
     name: ClassVar[str] = "affinetes"
-    config_type: ClassVar[type] = AffinetesConfig
+    config_type = AffinetesConfig
     task_type: ClassVar[type[Task]] = AffinetesTask
-    user_keys: ClassVar[Mapping[str, str]] = {"reward_mode": "reward"}
     answers, solved = "replies that were accepted", "solved tasks"
 
     def __init__(self, address: str = "") -> None:
@@ -49,11 +49,9 @@ class AffinetesEnvironment(Environment):
                 mode="episode",
                 seed=config.seed,
                 split=split,
-                parameters=AffinetesParameters(config.first_task_id, config.rival),
-                manner=AffinetesManner(
-                    context=config.context, seat=0, seconds=float(config.seconds), most_steps=config.most_steps
-                ),
-                pay=AffinetesPay(config.reward, float(config.gamma), float(config.legal_share)),
+                parameters=config.part(AffinetesParameters),
+                manner=config.part(AffinetesManner, seat=0),
+                pay=config.part(AffinetesPay),
             )
 
         return CaseTasks(config.cases, config.num_tasks_per_case, make)

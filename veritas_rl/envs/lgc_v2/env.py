@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
+from veritas_rl.envs.abilities import TaskName
 from veritas_rl.envs.answers import FORMS, one_answer, visible_part
 from veritas_rl.envs.audit import Audit
 from veritas_rl.envs.base import Message, Reason, Reply, Score, Session, Turn
-from veritas_rl.envs.environment import Environment, TaskName
+from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.lgc_v2.audit import LGCAudit
 from veritas_rl.envs.lgc_v2.config import LGCConfig, case_of, split_case
 from veritas_rl.envs.lgc_v2.puzzle import LEVELS, SEEDS, Puzzle, PuzzleKind, level_of
@@ -54,11 +55,8 @@ class LGCEnvironment(Environment):
     """Puzzles of nine types and five levels."""
 
     name: ClassVar[str] = "lgc-v2"
-    config_type: ClassVar[type] = LGCConfig
+    config_type = LGCConfig
     task_type: ClassVar[type[Task]] = LGCTask
-    user_keys: ClassVar[Mapping[str, str]] = {"reward_mode": "reward", "task_types": "cases"}
-    selecting_keys: ClassVar[tuple[str, ...]] = ("levels",)
-    single: ClassVar[Mapping[str, Any]] = {"reward": "outcome"}
     stages: ClassVar[tuple[Mapping[str, Any], ...]] = (
         {"name": "easy", "levels": [1, 2]},
         {"name": "medium", "levels": [3, 4]},
@@ -76,9 +74,9 @@ class LGCEnvironment(Environment):
                 k,
                 seed=config.seed,
                 split=split,
-                parameters=LGCParameters(config.first_seed),
-                manner=LGCManner(prompt=config.prompt, language=config.language),
-                pay=Pay(reward=config.reward, legal_share=config.legal_share),
+                parameters=config.part(LGCParameters),
+                manner=config.part(LGCManner),
+                pay=config.part(Pay),
             )
 
         return config.tasks(split, make)
@@ -129,17 +127,13 @@ class LGCEnvironment(Environment):
             )
         return {"cases": kind.name, "first_seed": seed}
 
-    def equivalence_class(self, task: Task) -> str:
+    def equivalence_class(self, task: Task, turn: Turn | None = None) -> str:
         """Puzzles belong to one class if they differ only in order and names."""
-        return _form_of(_question_of(task))
+        return _form_of(_question_of(task) if turn is None else turn.view)
 
     def audit(self) -> Audit:
         """Checks of the answers with a second solver, and of wrong answers that must not pay."""
         return LGCAudit(self.start)
-
-    def turn_class(self, task: Task, turn: Turn) -> str:
-        """The class of the puzzle that the turn shows."""
-        return _form_of(turn.view)
 
     def held_out(self, task: Task, turn: Turn) -> bool:
         """Whether the puzzle's form belongs to validation."""

@@ -1,6 +1,5 @@
 """One run of the linter: its tasks, its checks and their order."""
 
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
@@ -12,7 +11,7 @@ from veritas_rl.envs.lint.case import Case
 from veritas_rl.envs.lint.findings import Log, NotApplicable, Row, Verdict, named
 from veritas_rl.envs.lint.processes import Item, Twins, open_environment
 from veritas_rl.envs.task import Task
-from veritas_rl.errors import UserError, unknown
+from veritas_rl.errors import UserError
 from veritas_rl.parallel import Workers
 
 CHECKS: Mapping[str, checks.Check] = {
@@ -36,9 +35,6 @@ CHECKS: Mapping[str, checks.Check] = {
 """The checks of a single process, by name."""
 SAME, SETTINGS = "same in any process", "settings read"
 """The checks that use other processes or the whole environment."""
-
-MOST_SEARCHED = 10_000
-"""The number of tasks that are searched for cases if the configuration has no `cases`."""
 
 CASES_TOGETHER = 3
 """The number of cases of a group. Each of several workers lints one group at a time, and rows are kept after each
@@ -154,7 +150,7 @@ def _lint_cases(name: str, cases: Sequence[Case], progress: Progress) -> list[Ro
 
 def _settings(environment: Environment, cases: Sequence[Case]) -> Row:
     """The row of the check of the settings."""
-    return _row("all", SETTINGS, lambda log: answers.settings_read(environment, _small(environment, cases), log))
+    return _row("all", SETTINGS, lambda log: answers.settings_read(environment, _small(cases), log))
 
 
 def _row(case: str, check: str, run: Callable[[Log], str]) -> Row:
@@ -201,15 +197,12 @@ def _cases(environment: Environment, names: Sequence[str], count: int, prompt: s
     Raises:
         UserError: The environment has no such case, or none of the tasks can be made.
     """
-    known = {field.name for field in dataclasses.fields(environment.config_type)}
-    shown = {"prompt": prompt} if "prompt" in known else {}
-    if "cases" not in known:
-        return _found_cases(environment, names, count, shown)
+    known, shown = environment.config_type.model_fields, {"prompt": prompt}
     chosen = names or environment.read_config(shown).cases
     made: dict[str, Case] = {}
     for name in chosen:
         settings = {**shown, "cases": name, "num_tasks_per_case": count}
-        tasks, no_outcome = _tasks(environment, settings, "reward" in known)
+        tasks, no_outcome = _tasks(environment, settings)
         games: Sequence[Task] = ()
         if "mode" in known:
             whole = {**settings, "mode": "episode", "num_tasks_per_case": checks.SEAT_TASKS}
@@ -220,52 +213,30 @@ def _cases(environment: Environment, names: Sequence[str], count: int, prompt: s
     return list(made.values())
 
 
-def _tasks(environment: Environment, settings: Mapping[str, Any], rewards: bool) -> tuple[Sequence[Task], str]:
+def _tasks(environment: Environment, settings: Mapping[str, Any]) -> tuple[Sequence[Task], str]:
     """The tasks of a case, and the reason why they pay only for legal answers; "" if they pay by outcome."""
     try:
         return environment.catalogue(environment.read_config(settings), "train"), ""
     except UserError as error:
-        if not rewards:
-            raise
-        only_legal = environment.read_config({**settings, "reward": "legal"})
+        try:
+            only_legal = environment.read_config({**settings, "reward": "legal"})
+        except UserError:
+            raise error from None
         return environment.catalogue(only_legal, "train"), str(error)
 
 
 def _neighbours(environment: Environment, settings: Mapping[str, Any]) -> Sequence[Task]:
     """The tasks of some settings with the next seed; none if no seed chooses the tasks."""
-    seed = getattr(environment.read_config(settings), "seed", None)
-    if not isinstance(seed, int) or "seed" not in environment.audit().settings:
+    if "seed" not in environment.audit().settings:
         return ()
+    seed = environment.read_config(settings).seed
     try:
         return environment.catalogue(environment.read_config({**settings, "seed": seed + 1}), "train")
     except UserError:
         return ()
 
 
-def _found_cases(environment: Environment, names: Sequence[str], count: int, shown: Mapping[str, Any]) -> list[Case]:
-    """The cases of the first tasks of an environment's default configuration."""
-    tasks = _by_case(environment.catalogue(environment.read_config(shown), "train"), count)
-    neighbours = _by_case(_neighbours(environment, shown), count)
-    for name in names:
-        if name not in tasks:
-            raise unknown("case", name, tasks)
-    return [Case(environment, name, tasks[name], (), neighbours.get(name, ())) for name in names or tasks]
-
-
-def _by_case(catalogue: Sequence[Task], count: int) -> dict[str, list[Task]]:
-    """The first tasks of each case."""
-    tasks: dict[str, list[Task]] = {}
-    for task in catalogue[:MOST_SEARCHED]:
-        of_case = tasks.setdefault(task.case, [])
-        if len(of_case) < count:
-            of_case.append(task)
-    return tasks
-
-
-def _small(environment: Environment, cases: Sequence[Case]) -> dict[str, Any]:
-    """The settings that select one case, if the configuration has cases."""
-    known = {field.name for field in dataclasses.fields(environment.config_type)}
-    if "cases" not in known:
-        return {}
+def _small(cases: Sequence[Case]) -> dict[str, Any]:
+    """The settings that select one case."""
     case = next((case for case in cases if not case.no_outcome), cases[0])
     return {"cases": case.name, **({"reward": "legal"} if case.no_outcome else {})}

@@ -15,7 +15,7 @@ class Catalogue(LazyTasks):
     def __init__(self, config: OpenSpielConfig, split: str) -> None:
         self.config = config
         self.split = split
-        self.parameters = OpenSpielParameters(config.depth, config.coverage)
+        self.parameters = config.part(OpenSpielParameters)
 
     def __len__(self) -> int:
         config = self.config
@@ -35,22 +35,12 @@ class Catalogue(LazyTasks):
             # training.
             split="train" if config.task_ids else self.split,
             parameters=self.parameters,
-            manner=OpenSpielManner(
+            manner=config.part(
+                OpenSpielManner,
                 opponent=self._opponent(case, k),
                 seat=k % load(case).players if config.mode == "episode" else -1,
-                prompt=config.prompt,
-                context=config.context,
-                retries=config.retries,
-                max_moves=config.max_moves,
             ),
-            pay=OpenSpielPay(
-                reward=config.reward,
-                gamma=float(config.gamma),
-                legal_share=float(config.legal_share),
-                scale=config.scale,
-                playouts=config.playouts,
-                engine=config.engine,
-            ),
+            pay=config.part(OpenSpielPay),
         )
 
     def _opponent(self, case: str, k: int) -> str:

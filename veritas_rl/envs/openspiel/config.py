@@ -3,20 +3,53 @@
 import re
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import BeforeValidator, ValidationInfo, field_validator, model_validator
 
 from veritas_rl.configs import split_list
 from veritas_rl.envs.openspiel import cases as case_names
 from veritas_rl.envs.openspiel import ids
 from veritas_rl.envs.openspiel.engines import check_installed, parse_all, plays
-from veritas_rl.envs.openspiel.task import COVERAGES, SCALES, OpenSpielPay
-from veritas_rl.envs.task import CONTEXTS, MODES, PROMPTS, check_choice
+from veritas_rl.envs.openspiel.task import OpenSpielManner, OpenSpielParameters, OpenSpielPay
+from veritas_rl.envs.settings import Names, Number, Settings, at_least, whole_number
+from veritas_rl.envs.task import MODES, check_choice, check_share
 from veritas_rl.errors import UserError, unknown
 
 
-@dataclass(frozen=True)
-class OpenSpielConfig:
+def _depth(given: Any) -> int:
+    return -1 if given in (None, -1) else whole_number("max_random_steps", given, 0)
+
+
+def _engines(given: Any) -> str:
+    return ",".join(map(str, parse_all(",".join(split_list(given, "engine")))))
+
+
+def _limit(given: Any) -> int:
+    return whole_number("max_moves", 0 if given is None else given, 0)
+
+
+def _retries(given: Any) -> int:
+    """The number of retries after a mistake, from a number, "forfeit" for 0, or "retry:N"."""
+    text = "0" if given == "forfeit" else str(given).removeprefix("retry:")
+    if isinstance(given, bool) or not re.fullmatch(r"[0-9]{1,3}", text):
+        raise UserError(f"illegal must be forfeit or retry:N, such as retry:2; {given!r} was given")
+    return int(text)
+
+
+def _numbers(given: Any, info: ValidationInfo) -> tuple[int, ...]:
+    """Whole numbers from a list, one number, or a string with commas."""
+    if given is None or given == "":
+        return ()
+    items = given.split(",") if isinstance(given, str) else given if isinstance(given, Iterable) else [given]
+    name = str(info.field_name)
+    return tuple(whole_number(name, item.strip() if isinstance(item, str) else item, 0) for item in items)
+
+
+Numbers = Annotated[Any, BeforeValidator(_numbers)]
+
+
+class OpenSpielConfig(Settings):
     """The settings that define OpenSpiel tasks. Sequences, mappings and comma-separated strings become tuples.
 
     Attributes:
@@ -31,14 +64,12 @@ class OpenSpielConfig:
         task_ids: Instead of cases: task ids of 12 digits, each one task of the split "train", also in validation.
         only_small: Whether only the small cases among these are played, if there are any.
         fallback_cases: The cases that are played if none of the above selects any. Default: every described game.
-        num_tasks_per_case: Tasks of each case.
         depth: The maximum number of random moves before a single move's position; None or -1 for positions from every
             stage of the game. Users set it as `max_random_steps`.
         coverage: "split": single moves of training and validation have different positions, each with a choice. "all":
             both have all positions, also those with one legal action if the game is small, so that a model learns to
             play it without a mistake. Validation then measures what was trained on.
         reward: "legal", "outcome" or "optimal", see `OpenSpielSession`. Users set it as `reward_mode`.
-        seed: The seed of the set of tasks.
         mode: "move" or "episode".
         opponent: The player of the other seats of a whole game. "none": the session's player also plays these seats.
             "self": the trained model plays them in training, and "random" in validation.
@@ -57,75 +88,81 @@ class OpenSpielConfig:
             limit, within which 99% of random games end by the rules. A longer game is stopped and pays the value
             of its position.
         gamma: The discount of the reward for each later move of the same seat.
-        legal_share: The share of the reward that is paid for any legal answer.
 
     Raises:
         UserError: A value is invalid; the message names it and a valid one.
     """
 
-    cases: Any = ()
-    game_list: Any = ()
+    user_keys: ClassVar[Mapping[str, str]] = {
+        "reward_mode": "reward",
+        "max_random_steps": "depth",
+        "illegal": "retries",
+        "games": "game_types",
+    }
+    cases_key: ClassVar[str] = "game_types"
+    selecting_keys: ClassVar[tuple[str, ...]] = ("cases", "game_list", "game_configs", "game_types")
+    demonstrated: ClassVar[str] = "tic_tac_toe"
+    single: ClassVar[Mapping[str, Any]] = {"mode": "move", "opponent": "none", "retries": 0, "reward": "optimal"}
+    judged: ClassVar[Mapping[str, Any]] = {"playouts": 0}
+    part_types = (OpenSpielParameters, OpenSpielManner, OpenSpielPay)
+
+    game_list: Names = ()
     game_configs: Any = ()
-    game_types: Any = ()
-    allowed_game_indices: Any = ()
-    task_ids: Any = ()
+    game_types: Names = ()
+    allowed_game_indices: Numbers = ()
+    task_ids: Numbers = ()
     only_small: bool = False
-    fallback_cases: Any = ()
-    num_tasks_per_case: int = 100
-    depth: Any = -1
+    fallback_cases: Names = ()
+    num_tasks_per_case: Annotated[int, at_least(1)] = 100
+    depth: Annotated[int, BeforeValidator(_depth)] = -1
     coverage: str = "split"
-    reward: str = "outcome"
-    seed: int = 42
     mode: str = "move"
     opponent: str = "none"
-    past_opponent_share: float = 0.0
-    prompt: str = "full"
+    past_opponent_share: Number = 0.0
     scale: str = "auto"
-    playouts: int = 0
-    engine: Any = ""
+    playouts: Annotated[int, at_least(0)] = 0
+    engine: Annotated[str, BeforeValidator(_engines)] = ""
     context: str = "turn"
-    retries: Any = 0
-    max_moves: Any = 0
-    gamma: float = 0.99
-    legal_share: float = 0.0
+    retries: Annotated[int, BeforeValidator(_retries)] = 0
+    max_moves: Annotated[int, BeforeValidator(_limit)] = 0
+    gamma: Number = 0.99
 
-    def __post_init__(self) -> None:
-        self._set("num_tasks_per_case", _whole("num_tasks_per_case", self.num_tasks_per_case, 1))
-        self._set("seed", _whole("seed", self.seed, 0))
-        self._set("playouts", _whole("playouts", self.playouts, 0))
-        engines = parse_all(",".join(split_list(self.engine, "engine")))
-        self._set("engine", ",".join(map(str, engines)))
-        self._set("max_moves", _whole("max_moves", 0 if self.max_moves is None else self.max_moves, 0))
-        self._set("retries", _retries(self.retries))
-        for name, allowed in (("gamma", "(0, 1]"), ("legal_share", "[0, 1)"), ("past_opponent_share", "[0, 1]")):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not _lies_in(value, allowed):
-                raise UserError(f"{name} must lie in {allowed}, {value!r} was given")
-        depth = -1 if self.depth in (None, -1) else _whole("max_random_steps", self.depth, 0)
-        self._set("depth", depth)
-        kinds = (
-            ("mode", MODES),
-            ("coverage", COVERAGES),
-            ("reward", OpenSpielPay.rewards),
-            ("prompt", PROMPTS),
-            ("scale", SCALES),
-            ("context", CONTEXTS),
-        )
-        for name, known in kinds:
-            check_choice(name, getattr(self, name), known)
+    @field_validator("mode")
+    @classmethod
+    def _is_mode(cls, mode: str) -> str:
+        check_choice("mode", mode, MODES)
+        return mode
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        check_share("past_opponent_share", self.past_opponent_share, "[0, 1]")
         if self.mode == "move" and self.opponent != "none":
             raise UserError(f"opponent={self.opponent} needs mode=episode, because a single move has no opponent")
-        if self.mode == "episode" and depth >= 0:
+        if self.mode == "episode" and self.depth >= 0:
             raise UserError("max_random_steps needs mode=move, because a whole game starts at its first position")
-        self._set("game_list", split_list(self.game_list, "game_list"))
-        self._set("game_configs", _game_configs(self.game_list, self.game_configs))
-        self._set("game_types", split_list(self.game_types, "game_types"))
-        self._set("allowed_game_indices", _numbers("allowed_game_indices", self.allowed_game_indices))
-        self._set("task_ids", _numbers("task_ids", self.task_ids))
-        self._set(
-            "cases", self._numbered_cases() if self.allowed_game_indices or self.task_ids else self._named_cases()
-        )
-        for engine in engines:
+        self._put(game_configs=_game_configs(self.game_list, self.game_configs))
+        numbered = self.allowed_game_indices or self.task_ids
+        self._put(cases=self._numbered_cases() if numbered else self._named_cases())
+        self._check_engines()
+        games = [case_names.load(case) for case in self.cases]
+        if self.scale == "utility":
+            for game in games:
+                if game.players == 1 and game.return_unit:
+                    raise UserError(
+                        f"{game.case}: scale=utility pays a share of {game.spiel.max_utility():,.0f} {game.unit}, which"
+                        f" no play comes near; use scale=auto, which pays 1/2 for {game.return_unit:,.0f}"
+                    )
+        if self.mode == "move" and self.reward != "legal":
+            for game in games:
+                if not game.can_resample:
+                    raise UserError(
+                        f"{game.case}: OpenSpiel cannot resample its hidden information, so single moves have no value;"
+                        " use reward_mode=legal or mode=episode"
+                    )
+        return self
+
+    def _check_engines(self) -> None:
+        for engine in parse_all(self.engine):
             check_installed(engine)
             # A warning instead of an error, because a stage of a curriculum may lack the games of an engine that other
             # stages use.
@@ -133,26 +170,12 @@ class OpenSpielConfig:
                 warnings.warn(
                     f"engine={engine} has no effect on these cases; it plays {engine.kind.plays}", stacklevel=2
                 )
-        if self.scale == "utility":
-            for game in map(case_names.load, self.cases):
-                if game.players == 1 and game.return_unit:
-                    raise UserError(
-                        f"{game.case}: scale=utility pays a share of {game.spiel.max_utility():,.0f} {game.unit}, which"
-                        f" no play comes near; use scale=auto, which pays 1/2 for {game.return_unit:,.0f}"
-                    )
-        if self.mode == "move" and self.reward != "legal":
-            for case in self.cases:
-                if not case_names.load(case).can_resample:
-                    raise UserError(
-                        f"{case}: OpenSpiel cannot resample its hidden information, so single moves have no value;"
-                        " use reward_mode=legal or mode=episode"
-                    )
 
     def _named_cases(self) -> tuple[str, ...]:
-        named = [case_names.canonical(case) for case in split_list(self.cases, "cases")]
+        named = [case_names.canonical(case) for case in self.cases]
         for game, configs in zip(self.game_list, self.game_configs or [()] * len(self.game_list), strict=True):
             named += [case_names.canonical(case_names.write_case(game, dict(config))) for config in configs or [()]]
-        fallback = split_list(self.fallback_cases, "fallback_cases") or case_names.DEFAULT_CASES
+        fallback = self.fallback_cases or case_names.DEFAULT_CASES
         known = tuple(dict.fromkeys(named or map(case_names.canonical, fallback)))
         chosen = case_names.select(known, self.game_types) if self.game_types else known
         small = tuple(case for case in chosen if case in case_names.SMALL_CASES)
@@ -170,37 +193,6 @@ class OpenSpielConfig:
             repeat = min(ids.INDEXED_GAMES[index].configurations, self.num_tasks_per_case)
             cases += [ids.case_of(index, variant) for variant in range(repeat)]
         return tuple(dict.fromkeys(cases))
-
-    def _set(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
-
-
-def _whole(name: str, value: Any, least: int) -> int:
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UserError(f"{name} must be a whole number of at least {least}, {value!r} was given")
-    return value
-
-
-def _retries(value: Any) -> int:
-    """The number of retries after a mistake, from a number, "forfeit" for 0, or "retry:N"."""
-    text = "0" if value == "forfeit" else str(value).removeprefix("retry:")
-    if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,3}", text):
-        raise UserError(f"illegal must be forfeit or retry:N, such as retry:2; {value!r} was given")
-    return int(text)
-
-
-def _lies_in(value: float, interval: str) -> bool:
-    return 0 <= value <= 1 and (interval[0] == "[" or value > 0) and (interval[-1] == "]" or value < 1)
-
-
-def _numbers(name: str, value: Any) -> tuple[int, ...]:
-    """Whole numbers from a list, one number, or a string with commas."""
-    if value is None or value == "":
-        return ()
-    items = value.split(",") if isinstance(value, str) else value if isinstance(value, Iterable) else [value]
-    return tuple(_whole(name, item.strip() if isinstance(item, str) else item, 0) for item in items)
 
 
 def _game_configs(games: tuple[str, ...], given: Any) -> tuple[tuple[tuple[tuple[str, Any], ...], ...], ...]:

@@ -28,27 +28,16 @@ class OpenSpielEnvironment(Environment):
     """OpenSpiel's games with sequential and simultaneous moves."""
 
     name: ClassVar[str] = "openspiel"
-    config_type: ClassVar[type] = OpenSpielConfig
+    config_type = OpenSpielConfig
     task_type: ClassVar[type[Task]] = OpenSpielTask
-    user_keys: ClassVar[Mapping[str, str]] = {
-        "reward_mode": "reward",
-        "max_random_steps": "depth",
-        "illegal": "retries",
-        "games": "game_types",
-    }
-    cases_key: ClassVar[str] = "game_types"
     players: ClassVar[tuple[PlayerKind, ...]] = KINDS
     teacher: ClassVar[str] = "random"
     expert: ClassVar[str] = "exact"
-    demonstrated: ClassVar[str] = "tic_tac_toe"
-    single: ClassVar[Mapping[str, Any]] = {"mode": "move", "opponent": "none", "retries": 0, "reward": "optimal"}
-    judged: ClassVar[Mapping[str, Any]] = {"playouts": 0}
     stages: ClassVar[tuple[Mapping[str, Any], ...]] = (
         {"name": "easy", "opponent": "random", "only_small": True},
         {"name": "medium", "opponent": "random"},
         {"name": "hard", "opponent": "mcts"},
     )
-    selecting_keys: ClassVar[tuple[str, ...]] = ("cases", "game_list", "game_configs", "game_types")
     answers, solved = "legal moves", "optimal moves"
     estimated: ClassVar[str] = "good moves"
 
@@ -93,10 +82,9 @@ class OpenSpielEnvironment(Environment):
         return f"{words}, on the same machine or on one with GPUs", command
 
     def trials(self, task: Task, model: str) -> Sequence[tuple[str, str]]:
-        """Whole games against a random player, and a game against the user."""
+        """A game against the user."""
         options = f"--opponent {shlex.quote(model)} --game {shlex.quote(task.case)} {asked_as(task)}"
-        play = ("play against the trained model", f"python train/tools/play.py {options}")
-        return [*super().trials(task, model), play]
+        return [("play against the trained model", f"python train/tools/play.py {options}")]
 
     def small_model_warnings(self, cases: Collection[str]) -> Sequence[str]:
         """The measured trainings that did not show learning, see docs/games.md."""
@@ -144,8 +132,11 @@ class OpenSpielEnvironment(Environment):
         """The number of players of the game."""
         return load(task.case).players
 
-    def equivalence_class(self, task: Task) -> str:
-        """Single moves belong to one class if their states are symmetric; every whole game is its own class."""
+    def equivalence_class(self, task: Task, turn: Turn | None = None) -> str:
+        """Moves belong to one class if their states are symmetric; every whole game is its own class."""
+        if turn is not None:
+            view: View = turn.view
+            return f"{view.case}/{load(view.case).symmetry_key(view.state, turn.seat)}"
         if task.mode != "move":
             return task.id
         game, asked = load(task.case), OpenSpielTask.of(task)
@@ -162,11 +153,6 @@ class OpenSpielEnvironment(Environment):
     def start_perturbed(self, task: Task, name: str, seed: int | str = 0) -> Session:
         """A session of the perturbed task, see `perturb`."""
         return perturb(self.start(task), name, seed)
-
-    def turn_class(self, task: Task, turn: Turn) -> str:
-        """The symmetry class of the turn's state, for single moves and whole games."""
-        view: View = turn.view
-        return f"{view.case}/{load(view.case).symmetry_key(view.state, turn.seat)}"
 
     def held_out(self, task: Task, turn: Turn) -> bool:
         """Whether the state's symmetry class belongs to validation, or validation has no classes of its own."""

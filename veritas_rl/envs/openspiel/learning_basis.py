@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from veritas_rl.basis import Basis, digest_of
 from veritas_rl.composition import composed, counted, without_model
 from veritas_rl.envs.openspiel.config import OpenSpielConfig
-from veritas_rl.envs.registry import get_environment
+from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
 from veritas_rl.envs.tasks_digest import catalogues_of, tasks_digest
 from veritas_rl.paths import ROOT
 
@@ -33,7 +33,7 @@ def basis_of(games: str) -> Basis:
     settings: Any = OmegaConf.to_container(configuration.data.custom_cls.config)
     named = {**settings, "adapter_config": {"game_types": games}}
     # The launcher asks the environment for the steps of a generated model.
-    steps = get_environment("openspiel").small_model_steps(OpenSpielConfig(game_types=games).cases)
+    steps = OpenSpielEnvironment().small_model_steps(OpenSpielConfig(game_types=games).cases)
     return Basis(digest_of([counted(configuration), steps]), tasks_digest(catalogues_of(named)))
 
 

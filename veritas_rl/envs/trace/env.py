@@ -24,10 +24,8 @@ class TraceEnvironment(Environment):
     """Programs of ten levels, and users' own programs."""
 
     name: ClassVar[str] = "trace"
-    config_type: ClassVar[type] = TraceConfig
+    config_type = TraceConfig
     task_type: ClassVar[type[Task]] = TraceTask
-    user_keys: ClassVar[Mapping[str, str]] = {"reward_mode": "reward", "levels": "cases"}
-    single: ClassVar[Mapping[str, Any]] = {"reward": "outcome"}
     stages: ClassVar[tuple[Mapping[str, Any], ...]] = (
         {"name": "easy", "cases": ["level_1", "level_2"]},
         {"name": "medium", "cases": ["level_3", "level_4", "level_5"]},
@@ -45,9 +43,9 @@ class TraceEnvironment(Environment):
                 k,
                 seed=config.seed,
                 split=split,
-                parameters=TraceParameters(config.debug_prints),
-                manner=TraceManner(prompt=config.prompt),
-                pay=TracePay(reward=config.reward, legal_share=config.legal_share, compare=config.compare),
+                parameters=config.part(TraceParameters),
+                manner=config.part(TraceManner),
+                pay=config.part(TracePay),
             )
 
         return config.tasks(split, make)
@@ -109,18 +107,14 @@ class TraceEnvironment(Environment):
         """The level, or "programs" for users' own programs."""
         return FILE.rstrip(":") if task.case.startswith(FILE) else task.case
 
-    def equivalence_class(self, task: Task) -> str:
-        """Tasks belong to one class if their programs differ only in names, comments and layout."""
-        return question_of(_identity(task)).form
+    def equivalence_class(self, task: Task, turn: Turn | None = None) -> str:
+        """Programs belong to one class if they differ only in names, comments and layout."""
+        asked: Question = question_of(_identity(task)) if turn is None else turn.view
+        return asked.form
 
     def audit(self) -> Audit:
         """Checks by other runs of the programs."""
         return TraceAudit(self.start)
-
-    def turn_class(self, task: Task, turn: Turn) -> str:
-        """The class of the program that the turn shows."""
-        asked: Question = turn.view
-        return asked.form
 
     def held_out(self, task: Task, turn: Turn) -> bool:
         """Whether the program's form belongs to validation."""

@@ -4,7 +4,7 @@ import functools
 import os
 from typing import Any
 
-from veritas_rl.verl_plugin.patches import patch_of, require_fault
+from veritas_rl.verl_plugin.patching import patch_of, require_fault
 
 
 @patch_of("verl.utils.distributed")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from omegaconf import DictConfig
 from wrapt import when_imported
 
-from veritas_rl.verl_plugin.patches import patches_in
+from veritas_rl.verl_plugin.patching import patches_in
 
 if TYPE_CHECKING:
     from veritas_rl.verl_plugin.cpu.separate_critic import SeparateCritic

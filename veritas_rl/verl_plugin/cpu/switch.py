@@ -11,7 +11,7 @@ import os
 
 from veritas_rl.errors import UserError, unknown
 from veritas_rl.verl_plugin.cpu import patches
-from veritas_rl.verl_plugin.patches import patches_in
+from veritas_rl.verl_plugin.patching import patches_in
 
 VARIABLE = "VERITAS_RL_CPU_PATCHES"
 FORK_SERVER = "forkserver"

@@ -20,6 +20,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from veritas_rl import announcements
+from veritas_rl.metrics_file import Tail
 
 METRICS, LOG = "metrics.jsonl", "verl.log"
 
@@ -58,24 +59,17 @@ class Metrics:
     path: Path
     steps: list[int] = field(default_factory=list)
     columns: dict[str, list[float | None]] = field(default_factory=dict)
-    _offset: int = 0
-    _file: int = 0
+
+    def __post_init__(self) -> None:
+        self._tail = Tail(self.path, self._forget)
 
     def read(self) -> None:
         """Read the new lines."""
-        try:
-            with self.path.open("rb") as file:
-                found = os.fstat(file.fileno())
-                if found.st_ino != self._file or found.st_size < self._offset:
-                    self.steps, self.columns, self._offset, self._file = [], {}, 0, found.st_ino
-                file.seek(self._offset)
-                for line in file:
-                    if not line.endswith(b"\n"):
-                        break
-                    self._offset += len(line)
-                    self._add(line)
-        except OSError:
-            return  # the file does not exist yet, or is being replaced
+        for line in self._tail.new():
+            self._add(line)
+
+    def _forget(self) -> None:
+        self.steps, self.columns = [], {}
 
     def _add(self, line: bytes) -> None:
         try:
