@@ -40,14 +40,9 @@ ENVIRONMENT = OpenSpielEnvironment()
 
 def tasks_of(case: str) -> Sequence[Task]:
     """Positions of a game, each a question for one move, which pays its exact or estimated value."""
-    settings = {
-        **ENVIRONMENT.config_type.single,
-        "cases": case,
-        "prompt": "brief",
-        "reward": "outcome",
-        "legal_share": 0.5,
-    }
-    return ENVIRONMENT.catalogue(ENVIRONMENT.read_config({**settings, "num_tasks_per_case": QUESTIONS}), "train")
+    settings = {**ENVIRONMENT.config_type.single, "cases": case, "prompt": "brief", "reward": "outcome"}
+    config = ENVIRONMENT.read_config({**settings, "legal_share": 0.5, "num_tasks_per_case": QUESTIONS})
+    return ENVIRONMENT.catalogue(config, "train")
 
 
 def start_of(case: str, tasks: Sequence[Task], folder: Path) -> tuple[Any, Any]:

@@ -29,7 +29,7 @@ class Tail:
         """The new complete lines."""
         try:
             file = self.path.open("rb")
-        except OSError:  # it does not exist yet, or is being replaced
+        except FileNotFoundError:
             return
         with file:
             found = os.fstat(file.fileno())

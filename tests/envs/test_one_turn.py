@@ -211,6 +211,11 @@ FORGOTTEN = {
     "another name": (SUMS.replace("def sums", "def other"), "has no environment 'sums'"),
     "a name with blanks": (SUMS.replace('"sums"', '"my sums"'), "mine.py:3: a name begins with a letter"),
     "no environment": ("sums = 3\n", "is no environment"),
+    "no settings": (
+        "from veritas_rl.envs.environment import Environment\n\n\nclass sums(Environment):\n    name = 'sums'\n"
+        "    catalogue = start = print\n",
+        "derive its config_type from Settings",
+    ),
 }
 
 

@@ -100,8 +100,9 @@ def test_evaluation_and_serving_end_a_reply_at_each_of_them(name: str, folder: P
 def test_every_engine_of_the_package_takes_its_ends_from_there() -> None:
     made = [path for path in (ROOT / "veritas_rl").rglob("*.py") if re.search(r"GenerationEngine\(", path.read_text())]
     assert made == []
+    # The rollout, the players of tools, and the launcher's.
     assert (
-        len([path for path in (ROOT / "veritas_rl").rglob("*.py") if "GenerationEngine.of(" in path.read_text()]) >= 4
+        len([path for path in (ROOT / "veritas_rl").rglob("*.py") if "GenerationEngine.of(" in path.read_text()]) >= 3
     )
 
 

@@ -1,4 +1,4 @@
-"""What some environments can do beyond `Environment`. An environment has an ability if it has its methods."""
+"""What some environments can do beyond `Environment`. An environment has an ability if it has all of its methods."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -131,16 +131,26 @@ def solved_by(environment: Environment | type[Environment], exact: bool) -> str:
 
 
 @runtime_checkable
-class KnowsSmallModels(Protocol):
-    """It knows what the small model of the CPU settings needs to learn its cases."""
+class KnowsWords(Protocol):
+    """It knows the words of its brief prompts and answers, each of which is one token of the small model."""
 
     def words(self, cases: Iterable[str]) -> Sequence[str]:
         """The words in brief prompts and answers of some cases that need their own token, besides single characters."""
         ...
 
+
+@runtime_checkable
+class WarnsOfSmallModels(Protocol):
+    """It knows cases on which the small model of the CPU settings learns nothing."""
+
     def small_model_warnings(self, cases: Collection[str]) -> Sequence[str]:
         """A line for each case on which the small model is known to learn nothing."""
         ...
+
+
+@runtime_checkable
+class SetsSmallModelSteps(Protocol):
+    """It knows how long the small model of the CPU settings learns its cases."""
 
     def small_model_steps(self, cases: Collection[str]) -> int | None:
         """The training steps of single moves for the small model; None for the usual number."""
@@ -161,7 +171,7 @@ class SuggestsTrials(Protocol):
     """It suggests what to try with a trained model, besides judging it."""
 
     def trials(self, task: Task, model: str) -> Sequence[tuple[str, str]]:
-        """What to try, each in words and as a command.
+        """What else to try, each in words and as a command.
 
         Args:
             task: A trained task.

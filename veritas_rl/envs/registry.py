@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from veritas_rl.envs import places
-from veritas_rl.envs.abilities import KnowsSmallModels
+from veritas_rl.envs.abilities import KnowsWords
 from veritas_rl.envs.environment import Environment
+from veritas_rl.envs.settings import Settings
 from veritas_rl.envs.task import Task, task_values
 from veritas_rl.errors import UserError, unknown
 
@@ -118,6 +119,9 @@ def environment_at(place: str, what: str) -> Environment:
             raise UserError(f"{what} cannot be made: {error}") from error
     if not isinstance(made, Environment):
         raise UserError(f"{what} is no environment: decorate its function, or derive its class from Environment")
+    settings = getattr(made, "config_type", None)
+    if not (isinstance(settings, type) and issubclass(settings, Settings)):
+        raise UserError(f"{what} needs settings: derive its config_type from Settings of veritas_rl.envs.settings")
     return made
 
 
@@ -203,7 +207,7 @@ def words_of(cases: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
         cases: The cases by environment.
     """
     named = ((get_environment(env), some) for env, some in cases.items())
-    knowing = ((one, some) for one, some in named if isinstance(one, KnowsSmallModels))
+    knowing = ((one, some) for one, some in named if isinstance(one, KnowsWords))
     return tuple(dict.fromkeys(word for one, some in knowing for word in one.words(some)))
 
 

@@ -101,7 +101,7 @@ class Settings(BaseModel):
         except ValidationError as error:
             first = error.errors()[0]
             own = first.get("ctx", {}).get("error")
-            if isinstance(own, UserError):
+            if isinstance(own, Exception):
                 raise own from None
             key, said = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Input ")
             raise UserError(f"{key} {said}, {first['input']!r} was given") from None

@@ -145,7 +145,7 @@ def judge(
 
     Args:
         player: The player.
-        tasks: Tasks of a single answer each, as `Environment.single` makes them.
+        tasks: Tasks of a single answer each, as `Settings.single` makes them.
         draws: How often each task is answered. A task counts with the mean of its answers.
         session_of: Makes the session of a task.
         custom: A custom reward function, whose rewards are reported beside the scores.

@@ -1,7 +1,7 @@
 """A check for memorized answers: the same single answers, unchanged and perturbed.
 
-An environment names its perturbations (`Perturbs`). A perturbation shows a task differently and leaves
-the problem unchanged. The tasks come from the training split, because only answers to training tasks can be memorized.
+An environment names its perturbations (`Perturbs`). A perturbation shows a task differently and leaves the problem
+unchanged. The tasks come from the training split, because only answers to training tasks can be memorized.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -19,7 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from veritas_rl.checkpoints.origin import TASKS
 from veritas_rl.composition import CONFIG_DIR, composed, quoted
-from veritas_rl.envs.abilities import KnowsSmallModels
+from veritas_rl.envs.abilities import SetsSmallModelSteps
 from veritas_rl.envs.mixture import open_tasks
 from veritas_rl.envs.places import is_place
 from veritas_rl.envs.registry import cases_by_environment, environment_named, environment_names, get_environment
@@ -368,7 +368,7 @@ def step_overrides(configuration: DictConfig, wanted: Sequence[str]) -> list[str
         return []
     cases = cases_by_environment(tasks_of(configuration, "train"))
     named = ((get_environment(env), among) for env, among in cases.items())
-    enough = [(isinstance(env, KnowsSmallModels) and env.small_model_steps(among)) or usual for env, among in named]
+    enough = [(isinstance(env, SetsSmallModelSteps) and env.small_model_steps(among)) or usual for env, among in named]
     return [f"{STEPS}={max(enough)}"] if enough and max(enough) != usual else []
 
 

@@ -19,7 +19,6 @@ NEUTRAL = re.compile(
 )
 """Overrides that do not count as departures from the recipe."""
 
-
 _UNSET = object()
 
 
@@ -32,6 +31,17 @@ def departures(
     hardware: Hardware,
     made: DictConfig,
 ) -> Iterator[str]:
+    """The settings in which a run of a recipe differs from the recipe, a line each.
+
+    Args:
+        trainer: The kind of run.
+        recipe: The recipe.
+        description: Its description.
+        form: Its form, "whole" or "short".
+        own: The overrides of the run.
+        hardware: The machine.
+        made: The configuration of the run.
+    """
     neutral = [item for item in own if NEUTRAL.match(item)]
     alone = [f"{WORD}{recipe.folder}", f"hardware={description.hardware}", *description.overrides_of(form), *neutral]
     with without_model():

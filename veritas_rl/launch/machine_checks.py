@@ -11,9 +11,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from veritas_rl.checkpoints.adapter import (
-    check_size,
-)
+from veritas_rl.checkpoints.adapter import check_size
 from veritas_rl.checkpoints.room import cannot_write, nearest_existing
 from veritas_rl.errors import UserError
 from veritas_rl.launch import attention, quantization, rollout_backend

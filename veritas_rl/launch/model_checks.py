@@ -8,18 +8,12 @@ from typing import Any
 from omegaconf import DictConfig
 
 from veritas_rl.chat_template import check_template, end_warning, prompt_ids, render, reply_ids
-from veritas_rl.checkpoints.adapter import (
-    dropout_of,
-    headers,
-    only_bin,
-)
+from veritas_rl.checkpoints.adapter import dropout_of, headers, only_bin
 from veritas_rl.checkpoints.packaged import local_name, provide
 from veritas_rl.envs.registry import get_environment, is_remote, spread
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
-from veritas_rl.launch.configuration import (
-    tasks_of,
-)
+from veritas_rl.launch.configuration import tasks_of
 from veritas_rl.verl_plugin import dropout
 
 PROMPTS = 3

@@ -38,7 +38,7 @@ from veritas_rl.verl_plugin import algorithms, dropout
 MINI = "actor_rollout_ref.actor.ppo_mini_batch_size"
 
 TRAINERS = {"game": "sync", "game_async": "colocate_async"}
-"""The trainers of `verl_plugin`, each with the verl trainer that it extends."""
+"""The trainers of `verl_plugin.trainer`, each with the verl trainer that it extends."""
 
 
 def check_switches(configuration: DictConfig, overrides: Sequence[str]) -> None:

@@ -49,7 +49,6 @@ from veritas_rl.records.verdict import departures_in_words, judge
 RUNS = ROOT / "train/outputs/recipes"
 """The folder of results and evaluations of recipe runs."""
 
-
 SAMPLE_SECONDS = 10
 COST = "cost.json"
 DEMONSTRATIONS = ("train", "val")

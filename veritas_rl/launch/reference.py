@@ -281,7 +281,7 @@ def _write_adapter(folder: Path) -> None:
 
 
 def meanings_of(config_type: type) -> dict[str, str]:
-    """The description of each attribute in a dataclass' docstring."""
+    """The description of each attribute in a class' docstring."""
     section = (inspect.getdoc(config_type) or "").partition("Attributes:\n")[2].partition("\n\n")[0]
     found = re.findall(r"^ {4}(\w+): (.+(?:\n {5,}.+)*)", section, re.MULTILINE)
     return {name: " ".join(words.split()) for name, words in found}

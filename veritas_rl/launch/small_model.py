@@ -3,12 +3,13 @@
 The lessons are the replies of the environment's teacher. An exam on held-out questions decides when the warm-up ends.
 """
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
 
 from veritas_rl.chat_template import prompt_ids
-from veritas_rl.envs.abilities import KnowsSmallModels
+from veritas_rl.envs.abilities import WarnsOfSmallModels
 from veritas_rl.envs.base import Turn
 from veritas_rl.envs.registry import cases_by_environment, get_environment, spread
 from veritas_rl.envs.task import Task
@@ -31,7 +32,7 @@ RANDOM = "random"
 def warnings(tasks: Sequence[Task]) -> list[str]:
     """A warning for each case on which the small model is known to learn nothing."""
     named = ((get_environment(env), cases) for env, cases in cases_by_environment(tasks).items())
-    knowing = ((env, cases) for env, cases in named if isinstance(env, KnowsSmallModels))
+    knowing = ((env, cases) for env, cases in named if isinstance(env, WarnsOfSmallModels))
     return [line for env, cases in knowing for line in env.small_model_warnings(sorted(cases))]
 
 
@@ -88,7 +89,8 @@ class Exam:
         turns = [turn for task in chosen for turn in get_environment(task.env).start(task).turns()]
         self.turns: list[Turn] = [turn for turn in turns if turn.answers]
         self.answers = " and ".join(dict.fromkeys(get_environment(task.env).answers for task in chosen))
-        self._asked = asked
+        # As the lessons show their questions.
+        self._asked = dataclasses.replace(asked, say_limit=False, enable_thinking=False)
 
     def share(self, model: Any, tokenizer: Any) -> float:
         """The share of the model's replies that equal a correct answer exactly."""

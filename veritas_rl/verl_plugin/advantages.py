@@ -1,4 +1,4 @@
-"""The advantages of a batch: those of an algorithm of its own, and whether a batch has any."""
+"""The advantages of a batch: those of this package's algorithms, and whether a batch has any."""
 
 from statistics import fmean
 from typing import Any

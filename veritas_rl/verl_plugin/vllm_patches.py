@@ -1,4 +1,4 @@
-"""Run-time patches of verl's vLLM rollout, see `patches`."""
+"""Run-time patches of verl's vLLM rollout, see `patching`."""
 
 import asyncio
 import contextlib
@@ -50,7 +50,10 @@ SHARED = re.compile(r"/dev/shm/(?:psm_|sem\.mp-)\w+$", re.MULTILINE)
 
 
 def remove_names() -> None:
-    """Remove the names of the shared memory of all children of this process. The memory goes with its last process."""
+    """Remove the names of shared memory and semaphores of all children of this process.
+
+    They go with their last process.
+    """
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(OSError):  # it has ended
             for name in SHARED.findall(Path(f"/proc/{process.pid}/maps").read_text()):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Self
 
-from pydantic import model_validator
+from pydantic import BeforeValidator, model_validator
 
 from veritas_rl.envs.affinetes.calls import check_address
 from veritas_rl.envs.affinetes.task import AffinetesManner, AffinetesParameters, AffinetesPay
@@ -37,7 +37,7 @@ class AffinetesConfig(Settings):
 
     context: str = "conversation"
     first_task_id: Annotated[int, at_least(0)] = 0
-    rival: str = ""
+    rival: Annotated[str, BeforeValidator(str)] = ""
     seconds: Number = 120.0
     most_steps: Annotated[int, at_least(1)] = 500
     gamma: Number = 0.99

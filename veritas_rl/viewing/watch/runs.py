@@ -11,6 +11,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -65,8 +66,9 @@ class Metrics:
 
     def read(self) -> None:
         """Read the new lines."""
-        for line in self._tail.new():
-            self._add(line)
+        with suppress(OSError):  # it is being replaced
+            for line in self._tail.new():
+                self._add(line)
 
     def _forget(self) -> None:
         self.steps, self.columns = [], {}
