@@ -101,7 +101,6 @@ def check(model: Path, free_port: int, role: str, tokens: int, *overrides: str) 
     assert measured["update"] == pytest.approx(forecast["update"], rel=ERROR)
 
 
-@pytest.mark.long
 def test_a_fully_trained_actor(models: Callable[[int], Path], free_port: int) -> None:
     check(models(107), free_port, "actor", 512, "lora=off")
 
