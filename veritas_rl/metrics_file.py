@@ -8,10 +8,6 @@ from pathlib import Path
 from typing import Any
 
 
-def _nothing() -> None:
-    """What is done by default before a file is read again from its start."""
-
-
 class Tail:
     """Reads the complete lines that were appended to a file since the last read.
 
@@ -20,7 +16,7 @@ class Tail:
         again: Called before a file that was replaced or cut is read again from its start.
     """
 
-    def __init__(self, path: Path, again: Callable[[], None] = _nothing) -> None:
+    def __init__(self, path: Path, again: Callable[[], object] = lambda: None) -> None:
         self.path = path
         self._again = again
         self._offset = self._inode = 0

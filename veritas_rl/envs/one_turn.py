@@ -158,10 +158,10 @@ class OneTurn(Environment):
         Raises:
             UserError: A question is none, or the function does what it must not do.
         """
+        manner, pay = config.part(Manner), config.part(Pay)
 
         def make(case: str, k: int) -> Task:
-            parts = {"manner": config.part(Manner), "pay": config.part(Pay)}
-            return Task(self.name, case, k, seed=config.seed, split=split, **parts)
+            return Task(self.name, case, k, seed=config.seed, split=split, manner=manner, pay=pay)
 
         for case in config.cases:
             if case not in self._looked_at:

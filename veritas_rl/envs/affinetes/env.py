@@ -40,6 +40,8 @@ class AffinetesEnvironment(Environment):
     def catalogue(self, config: AffinetesConfig, split: str) -> Sequence[Task]:
         """The tasks: `num_tasks_per_case` of each server, server by server."""
         check_choice("split", split, SPLITS)
+        parameters, pay = config.part(AffinetesParameters), config.part(AffinetesPay)
+        manner = config.part(AffinetesManner, seat=0)
 
         def make(case: str, k: int) -> AffinetesTask:
             return AffinetesTask(
@@ -49,9 +51,9 @@ class AffinetesEnvironment(Environment):
                 mode="episode",
                 seed=config.seed,
                 split=split,
-                parameters=config.part(AffinetesParameters),
-                manner=config.part(AffinetesManner, seat=0),
-                pay=config.part(AffinetesPay),
+                parameters=parameters,
+                manner=manner,
+                pay=pay,
             )
 
         return CaseTasks(config.cases, config.num_tasks_per_case, make)

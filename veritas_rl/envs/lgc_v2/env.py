@@ -66,6 +66,7 @@ class LGCEnvironment(Environment):
 
     def catalogue(self, config: LGCConfig, split: str) -> Sequence[Task]:
         """The tasks: `num_tasks_per_case` of each case, case by case."""
+        parameters, manner, pay = config.part(LGCParameters), config.part(LGCManner), config.part(Pay)
 
         def make(case: str, k: int) -> LGCTask:
             return LGCTask(
@@ -74,9 +75,9 @@ class LGCEnvironment(Environment):
                 k,
                 seed=config.seed,
                 split=split,
-                parameters=config.part(LGCParameters),
-                manner=config.part(LGCManner),
-                pay=config.part(Pay),
+                parameters=parameters,
+                manner=manner,
+                pay=pay,
             )
 
         return config.tasks(split, make)

@@ -1,5 +1,7 @@
 """The tasks of an OpenSpiel configuration, created on access."""
 
+import dataclasses
+
 from veritas_rl.envs.lazy import LazyTasks
 from veritas_rl.envs.openspiel import ids
 from veritas_rl.envs.openspiel.cases import load
@@ -16,6 +18,7 @@ class Catalogue(LazyTasks):
         self.config = config
         self.split = split
         self.parameters = config.part(OpenSpielParameters)
+        self._manner, self._pay = config.part(OpenSpielManner), config.part(OpenSpielPay)
 
     def __len__(self) -> int:
         config = self.config
@@ -35,12 +38,12 @@ class Catalogue(LazyTasks):
             # training.
             split="train" if config.task_ids else self.split,
             parameters=self.parameters,
-            manner=config.part(
-                OpenSpielManner,
+            manner=dataclasses.replace(
+                self._manner,
                 opponent=self._opponent(case, k),
                 seat=k % load(case).players if config.mode == "episode" else -1,
             ),
-            pay=config.part(OpenSpielPay),
+            pay=self._pay,
         )
 
     def _opponent(self, case: str, k: int) -> str:

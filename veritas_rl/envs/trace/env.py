@@ -35,6 +35,7 @@ class TraceEnvironment(Environment):
 
     def catalogue(self, config: TraceConfig, split: str) -> Sequence[Task]:
         """The tasks: `num_tasks_per_case` of each case, case by case."""
+        parameters, manner, pay = config.part(TraceParameters), config.part(TraceManner), config.part(TracePay)
 
         def make(case: str, k: int) -> TraceTask:
             return TraceTask(
@@ -43,9 +44,9 @@ class TraceEnvironment(Environment):
                 k,
                 seed=config.seed,
                 split=split,
-                parameters=config.part(TraceParameters),
-                manner=config.part(TraceManner),
-                pay=config.part(TracePay),
+                parameters=parameters,
+                manner=manner,
+                pay=pay,
             )
 
         return config.tasks(split, make)
