@@ -3,7 +3,7 @@
     python examples/loop.py [--case tic_tac_toe] [--passes 5]
 
 A small model learns the form of an answer from random legal moves, and then by GRPO which moves are good. The mean
-reward rises from pass to pass over the questions, in about a minute and a half on two CPU cores. docs/architecture.md
+reward rises from pass to pass over the questions, in about a minute on two CPU cores. docs/architecture.md
 names the files that do each part in a real run.
 """
 
@@ -29,7 +29,7 @@ from veritas_rl.players.sampling import SamplingParams
 
 QUESTIONS, TASKS, GROUP = 512, 64, 8
 """The tasks of a pass, those of a step, and the replies to each task."""
-MINI_BATCHES, RATE, CLIP = 2, 5e-4, 0.2
+MINI_BATCHES, RATE, CLIP = 2, 3e-4, 0.2
 """The updates of a step, the learning rate, and the clip range of the ratio."""
 REPLY_TOKENS, CONTEXT = 8, 128
 """The limits of a reply, and of a prompt with its reply, in tokens."""
@@ -50,7 +50,7 @@ def start_of(case: str, tasks: Sequence[Task], folder: Path) -> tuple[Any, Any]:
     words = ENVIRONMENT.words([case])
     random_weights = build_tiny_model(folder / "random", seed=0, words=words)
     lessons = [lesson(task, str(index)) for index, task in enumerate(tasks)]
-    size = {"steps": LONGEST_WARM_UP, "batch_size": 128, "learning_rate": 3e-3, "seed": 0}
+    size = {"steps": LONGEST_WARM_UP, "batch_size": 64, "learning_rate": 3e-3, "seed": 0}
     found = warm_up(random_weights, folder / "warm", lessons, **size, on_step=lambda progress: None)
     print(f"warm-up: {found['steps']:.0f} updates in {found['seconds']:.0f} s", flush=True)
     return load_language_model(folder / "warm", dtype=torch.float32)

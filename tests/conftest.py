@@ -22,6 +22,8 @@ os.environ["PYTHON_DOTENV_DISABLED"] = "1"
 for variable in VARIABLES:
     if variable.name != "VENV":
         os.environ.pop(variable.name, None)
+# Else each of a thousand processes would compile the package again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 if Path(sys.prefix, ".installed").is_file():  # which setup.sh leaves in an environment that it has made
     os.environ.setdefault("VENV", sys.prefix)
 # With one thread, small models on shared cores are fastest, and their test times vary least.

@@ -101,19 +101,19 @@ def test_a_model_learns_from_demonstrations_and_goes_into_rl(
         *TRAINER,
         *parquet,
         f"trainer.default_local_dir={tmp_path}",
-        "trainer.total_training_steps=140",
+        "trainer.total_training_steps=100",
         "trainer.save_freq=-1",
-        "trainer.test_freq=70",
+        "trainer.test_freq=50",
         "veritas_rl.evaluation.positions=60",
     )
     train, val = losses(tmp_path), losses(tmp_path, "val/loss")
-    assert len(train) == 140
-    assert sum(train[step] for step in range(131, 141)) < 0.3 * sum(train[step] for step in range(1, 11))
-    assert val[140] < val[70]
+    assert len(train) == 100
+    assert sum(train[step] for step in range(91, 101)) < 0.3 * sum(train[step] for step in range(1, 11))
+    assert val[100] < val[50]
     for row in ("uniform random legal player", "before", "after SFT"):
         assert row in printed
 
-    folder = logs(tmp_path) / "trained-model-global_step_140"
+    folder = logs(tmp_path) / "trained-model-global_step_100"
     assert AutoModelForCausalLM.from_pretrained(folder).num_parameters() == small_parameters
     legal, optimal = rates(folder)
     legal_before, optimal_before = rates(logs(tmp_path) / "model")

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from veritas_rl.envs.mixture import BLOCK, Schedule, open_tasks, parts_of
+from veritas_rl.envs.mixture import BLOCK, NEAR, MixedTasks, Schedule, open_tasks, parts_of
+from veritas_rl.envs.registry import spread
 from veritas_rl.errors import UserError
 
 WEIGHTS = [[1], [2, 1], [1, 1, 1], [0.7, 0.2, 0.1], [1000, 1], [3, 5, 7, 11, 13], [1e-6, 1], [0.337, 0.331, 0.332]]
@@ -95,3 +96,14 @@ def test_a_mistake_is_one_clear_line(settings: dict[str, Any], said: str) -> Non
         parts_of(settings)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_long_mixture_is_known_by_its_first_tasks() -> None:
+    long: list[Any] = [range(10**8), range(10**8, 10**8 + 500)]
+    tasks = MixedTasks(long, [3, 1])
+    looked_at: list[Any] = list(spread(tasks, 1000))
+    assert len(set(looked_at)) == 1000
+    assert tasks.near == NEAR
+    # The second part ends after two thousand tasks, every fiftieth of which is looked at.
+    assert 4 <= sum(task >= 10**8 for task in looked_at) <= 20
+    assert max(task for task in looked_at if task < 10**8) < NEAR

@@ -357,7 +357,8 @@ def test_nothing_is_said_of_a_model_that_is_not_known(run: RlRun, tmp_path: Path
     machine_checks.check_memory(run.configuration, None, CPU)
 
 
-def test_the_command_and_its_environment_hold_what_verl_needs(run: RlRun) -> None:
+def test_the_command_and_its_environment_hold_what_verl_needs(run: RlRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS")
     assert run.command()[1:3] == ["-m", "verl.trainer.main_ppo"]
     environment = run.environment()
     assert environment["VERL_PLATFORM"] == "cpu"
@@ -367,6 +368,8 @@ def test_the_command_and_its_environment_hold_what_verl_needs(run: RlRun) -> Non
     with open_dict(run.configuration):
         run.configuration.actor_rollout_ref.model.path = "a model that was not generated"
     assert run.environment()["OMP_NUM_THREADS"] == "2"
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert run.environment()["OMP_NUM_THREADS"] == "3"
 
 
 def test_rays_workers_get_the_variables_of_a_run_and_no_secret(run: RlRun, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import ModelCard
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
@@ -160,6 +159,8 @@ def _tasks_of(settings: Any) -> dict[str, Any]:
 
 
 def _card_of(model: Path) -> dict[str, Any]:
+    from huggingface_hub import ModelCard  # which takes a quarter of a second, and a run reads no card before its end
+
     return ModelCard((model / "README.md").read_text(encoding="utf-8")).data.to_dict()
 
 

@@ -10,6 +10,11 @@ from veritas_rl.envs.task import Task
 class LazyTasks(Sequence[Task]):
     """A sequence of tasks that makes each task on access."""
 
+    @property
+    def near(self) -> int:
+        """The number of first tasks that are quickly reached and have in common what all have. By default all."""
+        return len(self)
+
     @abstractmethod
     def task(self, index: int) -> Task:
         """The task at an index from 0 to the length minus 1."""

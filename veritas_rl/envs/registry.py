@@ -17,6 +17,7 @@ from typing import Any
 from veritas_rl.envs import places
 from veritas_rl.envs.abilities import KnowsWords
 from veritas_rl.envs.environment import Environment
+from veritas_rl.envs.lazy import LazyTasks
 from veritas_rl.envs.settings import Settings
 from veritas_rl.envs.task import Task, task_values
 from veritas_rl.errors import UserError, unknown
@@ -189,7 +190,9 @@ LOOKED_AT = 1000
 
 def spread(tasks: Sequence[Task], most: int = LOOKED_AT) -> Iterator[Task]:
     """At most `most` tasks at equal distances in a catalogue."""
-    yield from (tasks[index * len(tasks) // min(most, len(tasks))] for index in range(min(most, len(tasks))))
+    reached = tasks.near if isinstance(tasks, LazyTasks) else len(tasks)
+    count = min(most, reached)
+    yield from (tasks[index * reached // count] for index in range(count))
 
 
 def cases_by_environment(tasks: Sequence[Task], most: int = LOOKED_AT) -> dict[str, list[str]]:

@@ -4,6 +4,7 @@ import os
 import re
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from veritas_rl.launch.start import GROUP, MADE, choice_for
 from veritas_rl.planning.devices import DEVICES
@@ -18,6 +19,9 @@ LONE_GPUS = ((20 << 30, "rtx16g"), (SEVERAL_SFT_GPU_BYTES, "rtx24g"), (120 << 30
 """The hardware group for one GPU below each size in bytes."""
 
 NODE_SIZES = (8, 4, 2, 1)
+
+DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/dxg"), Path("/dev/kfd"))
+"""The device files of the drivers of GPUs: NVIDIA's, that of WSL 2, and AMD's."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +89,11 @@ def suited_to(machine: str) -> str | None:
 @cache
 def this_machine() -> Hardware:
     """The hardware of this machine."""
+    cores = len(os.sched_getaffinity(0))
+    if not any(driver.exists() for driver in DRIVERS):  # which saves the import of torch, a third of a dry run
+        return Hardware(cores=cores, gpus=0, gpu_bytes=0)
     import torch
 
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     sizes = [torch.cuda.get_device_properties(index).total_memory for index in range(gpus)]
-    return Hardware(cores=len(os.sched_getaffinity(0)), gpus=gpus, gpu_bytes=min(sizes, default=0))
+    return Hardware(cores=cores, gpus=gpus, gpu_bytes=min(sizes, default=0))

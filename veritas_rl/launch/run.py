@@ -144,7 +144,9 @@ class Run(ABC):
 
     @property
     def threads(self) -> int:
-        """The threads of each process on a CPU, where Ray's default is 1."""
+        """The threads of each process on a CPU, where Ray's default is 1. OMP_NUM_THREADS wins, as with torch."""
+        if (typed := os.environ.get("OMP_NUM_THREADS", "")).isdecimal() and int(typed):
+            return int(typed)
         chosen = OmegaConf.select(self.configuration, "veritas_rl.small_model.threads") if self.model is None else None
         return chosen or max(1, self.hardware.cores // self.configuration.trainer.n_gpus_per_node)
 
