@@ -6,7 +6,7 @@
 Each run is `GAME_TYPES=... bash train/scripts/openspiel-ppo-trainer.sh hardware=cpu` as a user types it; only the seed
 is set. Each finished run adds a row to `--output`. The same command skips finished runs and resumes an interrupted run,
 unless the settings or the tasks have changed since its start. `--again` repeats finished runs and replaces their rows.
-`python -m veritas_rl.envs.openspiel.gallery` puts the table into docs/games.md.
+`python -m veritas_rl.envs.openspiel.gallery` puts the table into docs/games/what_two_cores_learn.md.
 """
 
 import argparse

@@ -1,4 +1,5 @@
-"""Brings the repository's other Markdown files into the site: README, CONTRIBUTING and the like, and the recipes.
+"""Brings the repository's other Markdown files into the site: README, CONTRIBUTING and the like, and the recipes. The
+menu gets these, the games and the lists of settings.
 
 Links are written for a reader of the repository. Here a link to such a file leads to its page, and one to a source file
 becomes plain text. A link to a file that does not exist is a warning, with which `mkdocs build --strict` fails.
@@ -34,10 +35,13 @@ LOG = logging.getLogger("mkdocs.hooks.site")
 
 
 def on_config(config: Any) -> Any:
-    """Add the recipes to the menu."""
-    recipes = [page for page in PAGES.values() if page.startswith("recipes/")]
-    if config.nav and recipes:
-        config.nav.append({"Recipes": recipes})
+    """Add the pages of folders to the menu."""
+    if config.nav:
+        for title, folder in (("Games", "games"), ("Settings", "settings")):
+            config.nav.append(
+                {title: [f"{folder}/{path.name}" for path in sorted((ROOT / "docs" / folder).glob("*.md"))]}
+            )
+        config.nav.append({"Recipes": [page for page in PAGES.values() if page.startswith("recipes/")]})
     return config
 
 

@@ -1,23 +1,23 @@
-"""The command line of a module that writes a page of the documentation."""
+"""The command line of a module that writes pages of the documentation."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from veritas_rl.errors import UserError
 from veritas_rl.paths import ROOT
 
 
-def page_command(module: str, page: Path, render: Callable[[], str]) -> int:
-    """Write a page, or with `--check` compare it with its file.
+def page_command(module: str, render: Callable[[], Mapping[Path, str]], folder: Path | None = None) -> int:
+    """Write pages, or with `--check` compare them with their files.
 
     Args:
         module: The module that is run, for the message.
-        page: The file of the page.
-        render: Renders the page.
+        render: Renders each page, by its file.
+        folder: A folder of such pages alone, in which other pages are out of date and removed.
 
     Returns:
-        The exit status: 1 if the page is out of date.
+        The exit status: 1 if a page is out of date.
 
     Raises:
         UserError: Another option is given.
@@ -25,10 +25,15 @@ def page_command(module: str, page: Path, render: Callable[[], str]) -> int:
     options = sys.argv[1:]
     if options not in ([], ["--check"]):
         raise UserError(f"{' '.join(options)} is not understood: type --check or no argument")
-    text = render()
+    pages = render()
+    gone = [path for path in sorted(folder.glob("*.md")) if path not in pages] if folder else []
     if not options:
-        page.write_text(text, encoding="utf-8")
-    elif not page.is_file() or page.read_text(encoding="utf-8") != text:
-        print(f"{page.relative_to(ROOT)} is out of date: run python -m {module}")
-        return 1
-    return 0
+        for path, text in pages.items():
+            path.write_text(text, encoding="utf-8")
+        for path in gone:
+            path.unlink()
+        return 0
+    changed = [path for path, text in pages.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    for path in (*changed, *gone):
+        print(f"{path.relative_to(ROOT)} is out of date: run python -m {module}")
+    return 1 if changed or gone else 0

@@ -1,4 +1,4 @@
-"""docs/configuration.md agrees with the YAML files and the variables; docs/from-other-recipes.md names what exists."""
+"""The pages of settings agree with the YAML files and the variables; docs/from-other-recipes.md names what exists."""
 
 import re
 import shlex
@@ -21,6 +21,7 @@ from veritas_rl.paths import ROOT
 from veritas_rl.pins import required_version
 
 PAGE = reference.PAGE.read_text(encoding="utf-8")
+LISTS = {path.stem: path.read_text(encoding="utf-8") for path in reference.FOLDER.glob("*.md")}
 BASES = conf.CONFIG_DIR / "base"
 YAML_FILES = sorted(path for path in conf.CONFIG_DIR.rglob("*.yaml") if path.parent != BASES)
 CHOICES = [path for path in YAML_FILES if path.parent != conf.CONFIG_DIR]
@@ -81,19 +82,18 @@ def value_of(rows: list[list[str]], key: str, column: int) -> Any:
     raise AssertionError(f"{key} is missing")
 
 
-# docs/configuration.md
+# docs/configuration.md and docs/settings/
 
 
-def test_the_page_is_current_and_depends_on_nothing_but_the_repository(
+def test_the_pages_are_current_and_depend_on_nothing_but_the_repository(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for variable in VARIABLES:
         monkeypatch.setenv(variable.name, "something-else")
     monkeypatch.chdir(tmp_path)
-    page = reference.render()
-    assert page == PAGE, "run: python -m veritas_rl.launch.reference"
-    assert str(ROOT) not in page
-    assert str(Path.home()) not in page
+    pages = {path.stem: text for path, text in reference.render().items()}
+    assert pages == {"configuration": PAGE, **LISTS}, "run: python -m veritas_rl.launch.reference"
+    assert not [name for name, text in pages.items() if str(ROOT) in text or str(Path.home()) in text]
 
 
 def test_every_variable_stands_in_the_page_with_what_it_becomes() -> None:
@@ -120,8 +120,7 @@ def test_a_variable_that_the_yaml_reads_names_its_key() -> None:
 
 @pytest.mark.parametrize("path", CHOICES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_choice_of_a_group_stands_in_the_page_with_all_that_it_sets(path: Path) -> None:
-    text = section(PAGE, f"### `{path.parent.name}`")
-    assert text, f"the group {path.parent.name} is missing"
+    text = LISTS[path.parent.name]
     first, *tables = re.split(r"\n(?=What )", text)
     assert f"`{path.stem}`" in {row[0] for row in table_rows(first)}
     for key, value in set_by(path).items():
@@ -159,14 +158,14 @@ def test_settings_shown_of_a_hardware_choice_are_those_of_hydra(choice: str) -> 
 
 @pytest.mark.parametrize("path", [path for path in YAML_FILES if path not in CHOICES], ids=lambda path: path.stem)
 def test_every_key_of_a_root_file_stands_in_the_page(path: Path) -> None:
-    rows = table_rows(section(PAGE, f"## What `{path.name}` sets on top of verl"))
+    rows = table_rows(LISTS[path.stem])
     for key, value in set_by(path).items():
         assert value_of(rows, key, 1) == value
 
 
 @pytest.mark.parametrize("env", ENVIRONMENTS)
 def test_every_setting_of_an_environment_has_a_meaning_and_defaults(env: str) -> None:
-    rows = {spans(row[0])[-1]: row for row in table_rows(section(PAGE, f"### Environment `{env}`"))}
+    rows = {spans(row[0])[-1]: row for row in table_rows(section(LISTS["environments"], f"## Environment `{env}`"))}
     environment = get_environment(env)
     assert list(rows) == [*environment.config_type.model_fields]
     for name, (_, meaning, *_) in rows.items():
@@ -185,9 +184,9 @@ def test_every_setting_of_an_environment_has_a_meaning_and_defaults(env: str) ->
 
 
 def test_every_recipe_stands_in_the_page_and_says_what_to_type() -> None:
-    first, _, second = section(PAGE, "## Recipes").partition("| recipe |")
-    assert {row[0] for row in table_rows(first)} == {f"`{path.stem}`" for path in BASES.glob("*.yaml")}
-    rows = table_rows(f"| recipe |{second}")
+    first, _, second = LISTS["recipes"].partition("## Bases")
+    assert {row[0] for row in table_rows(second)} == {f"`{path.stem}`" for path in BASES.glob("*.yaml")}
+    rows = table_rows(first)
     tracked = subprocess.run(["git", "ls-files", recipes.FOLDER], cwd=ROOT, capture_output=True, text=True, check=True)
     # Users' own recipes may be in the folder too.
     files = [path for path in recipes.FOLDER.glob("*/config.yaml") if str(path.relative_to(ROOT)) in tracked.stdout]
@@ -198,7 +197,7 @@ def test_every_recipe_stands_in_the_page_and_says_what_to_type() -> None:
 
 
 def test_the_table_of_hyperparameters_shows_the_defaults() -> None:
-    rows = {row[1].strip("`"): row for row in table_rows(section(PAGE, "## Hyperparameters that people look for"))}
+    rows = {row[1].strip("`"): row for row in table_rows(section(PAGE, "## Hyperparameters"))}
     cpu = conf.compose_configuration(["hardware=cpu", "start=made", "lora=off", "rollout=transformers"])
     gpu = conf.compose_configuration(["hardware=h200x1"])
     asked_for = {

@@ -4,7 +4,7 @@
 
 Without --cases, all default cases are measured. With --json each case is written as soon as it is done, and the same
 command resumes an interrupted run. The results do not depend on --workers, except for the times. To update
-docs/games.md:
+docs/games/what_moves_teach.md:
 
     python train/tools/learning_signal.py --tasks 100 --moves 16 --json docs/learning_signal.json
     python -m veritas_rl.envs.openspiel.gallery

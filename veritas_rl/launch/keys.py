@@ -87,8 +87,6 @@ OFF = frozenset({"0", "false", "no", "none", "null", "off"})
 NEAR, MOST = 0.75, 3
 """How similar a suggested key must be, from 0 to 1, and how many are suggested."""
 
-PAGE = "docs/configuration.md"
-
 
 def check(
     configuration: DictConfig,
@@ -244,7 +242,7 @@ def unknown_key(key: str, value: str, configuration: DictConfig | None) -> UserE
     if key in WORDS_ELSEWHERE and (configuration is None or "actor_rollout_ref" in configuration):
         near = [WORDS_ELSEWHERE[key][value.lower() in OFF].replace("VALUE", value)]
     hint = f"type {' or '.join(near)}; " if near else ""
-    return UserError(f"unknown configuration key {key}: {hint}{PAGE} lists the keys")
+    return UserError(f"unknown configuration key {key}: {hint}docs/configuration.md lists the keys")
 
 
 def nearest(key: str, configuration: DictConfig) -> list[str]:

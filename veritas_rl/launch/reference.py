@@ -1,9 +1,9 @@
-"""Generate docs/configuration.md from the YAML files, the environment variables and the configuration dataclasses.
+"""Generate docs/configuration.md and docs/settings/ from the YAML files, the environment variables and the settings.
 
-    python -m veritas_rl.launch.reference            # write the page
-    python -m veritas_rl.launch.reference --check    # exit code 1 and one line if the page is not current
+    python -m veritas_rl.launch.reference            # write the pages
+    python -m veritas_rl.launch.reference --check    # exit code 1 and a line for each page that is not current
 
-docs/configuration.md.jinja contains the page's text. All defaults are read from the configuration. The page is the same
+The templates beside the pages contain their texts. All defaults are read from the configuration. The pages are the same
 on every machine.
 """
 
@@ -38,8 +38,13 @@ from veritas_rl.launch.hardware import LONE_GPUS, NODE_SIZES, SEVERAL_GPU_BYTES,
 from veritas_rl.launch.variables import VARIABLES, Variable
 from veritas_rl.paths import ROOT
 
-PAGE = ROOT / "docs/configuration.md"
-TEMPLATE = "configuration.md.jinja"
+DOCS = ROOT / "docs"
+PAGE = DOCS / "configuration.md"
+FOLDER = DOCS / "settings"
+"""The folder of the long lists: a page for each group, each root file, and a few more."""
+
+LISTS = ("environments", "curriculum", "recipes", "without_effect")
+"""The pages of the folder that are neither of a group nor of a file."""
 
 ADAPTER = "data.custom_cls.config.adapter_config"
 
@@ -347,8 +352,8 @@ def cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
-def render() -> str:
-    """Render the page."""
+def render() -> dict[Path, str]:
+    """The pages by their files."""
     configs = [read(path) for path in sorted(conf.CONFIG_DIR.glob("*.yaml"))]
     config = next(source for source in configs if source.name == conf.RL_CONFIG)
     groups_of = {source.name: _groups_of(source) for source in configs}
@@ -362,14 +367,14 @@ def render() -> str:
         return f"| {' | '.join((name, code(key), *values, cell(note)))} |"
 
     environment = Environment(
-        loader=FileSystemLoader(ROOT / "docs"),
+        loader=FileSystemLoader(DOCS),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
     environment.filters |= {"code": code, "cell": cell}
-    return environment.get_template(TEMPLATE).render(
+    environment.globals |= dict(
         adapter=ADAPTER,
         example_alpha=EXAMPLE_ALPHA,
         example_rank=EXAMPLE_RANK,
@@ -393,6 +398,16 @@ def render() -> str:
         variables=[(variable, *becomes(variable, sources)) for variable in VARIABLES],
     )
 
+    def page(template: str, **words: Any) -> str:
+        return environment.get_template(f"{template}.md.jinja").render(**words)
+
+    return {
+        PAGE: page("configuration"),
+        **{FOLDER / f"{name}.md": page(f"settings/{name}") for name in LISTS},
+        **{FOLDER / f"{group.name}.md": page("settings/group", group=group) for group in all_groups},
+        **{FOLDER / f"{file.name}.md": page("settings/file", file=file) for file in configs},
+    }
+
 
 if __name__ == "__main__":
-    exit_on_user_error(lambda: page_command("veritas_rl.launch.reference", PAGE, render))
+    exit_on_user_error(lambda: page_command("veritas_rl.launch.reference", render, FOLDER))

@@ -147,5 +147,5 @@ def _row(cells: Sequence[str]) -> str:
 
 if __name__ == "__main__":
     exit_on_user_error(
-        lambda: page_command("veritas_rl.rating.leaderboard", PAGE, lambda: page_of(read_reports(FOLDER)))
+        lambda: page_command("veritas_rl.rating.leaderboard", lambda: {PAGE: page_of(read_reports(FOLDER))})
     )

@@ -1,4 +1,4 @@
-"""The gallery is current, and shows each game."""
+"""The gallery is current, and has a page of each game."""
 
 import re
 import subprocess
@@ -8,30 +8,33 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from veritas_rl.envs.openspiel.cases import default_cases, load
-from veritas_rl.envs.openspiel.gallery import PAGE, render
+from veritas_rl.envs.openspiel.gallery import FOLDER, PAGE, render
 from veritas_rl.envs.openspiel.games import GAMES, State
 from veritas_rl.envs.openspiel.values.ladder import solved
 from veritas_rl.envs.openspiel.values.question import Question
 
 
+def page_of(name: str) -> str:
+    return (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+
+
 def line_of(name: str, head: str) -> str:
-    """A line of the page on a game."""
-    page = PAGE.read_text(encoding="utf-8")
-    found = re.search(rf"^`{name}`: .*?^- {head}: (.*?)$", page, re.MULTILINE | re.DOTALL)
+    """A line of the page of a game."""
+    found = re.search(rf"^- (?:\[{head}\]\([^)]*\)|{head}): (.*?)$", page_of(name), re.MULTILINE)
     assert found
     return found[1]
 
 
-def test_the_page_is_current() -> None:
-    assert PAGE.read_text(encoding="utf-8") == render()
+def test_the_pages_are_current_and_there_are_no_others() -> None:
+    assert {path: path.read_text(encoding="utf-8") for path in (PAGE, *FOLDER.glob("*.md"))} == render()
 
 
-def test_every_described_game_is_shown_with_a_prompt() -> None:
-    page = PAGE.read_text(encoding="utf-8")
+def test_every_described_game_is_listed_and_shown_with_a_prompt() -> None:
+    listed = PAGE.read_text(encoding="utf-8")
     for name in GAMES:
-        assert f"`{name}`:" in page
-    assert page.count("Answer with exactly one legal action") == len(GAMES)
-    assert page.count("\n```\nYou are playing") == len(GAMES)
+        assert f"(games/{name}.md) | `{name}` |" in listed
+        assert page_of(name).count("Answer with exactly one legal action") == 1
+        assert page_of(name).count("\n```\nYou are playing") == 1
 
 
 @pytest.mark.parametrize("name", GAMES)

@@ -100,13 +100,13 @@ def test_a_training_with_other_settings_or_other_tasks_is_marked(
     now = basis_of("othello")
     bases = (now, replace(now, tasks="other"), replace(now, settings="earlier"), Basis("earlier", "other"))
     write(learning_runs.PATH, [replace(run_of(0.1), basis=basis) for basis in bases])
-    page = gallery.render()
+    page = gallery.render()[gallery.LEARN]
     shown = [line for line in page.splitlines() if line.startswith("| `othello`") and " | 42 | 97.0%" in line]
     remarks = ("", ", other tasks", ", earlier settings", ", earlier settings and other tasks")
     assert [line.split(" | ")[0] for line in shown] == [f"| `othello`{remark}" for remark in remarks]
     assert "Runs with *earlier settings* are" in page
     write(learning_runs.PATH, [replace(run_of(0.1), basis=now)])
-    assert "*earlier settings*" not in gallery.render()
+    assert "*earlier settings*" not in gallery.render()[gallery.LEARN]
 
 
 def test_the_tasks_of_cases_differ_and_their_settings_only_by_the_steps() -> None:

@@ -87,14 +87,15 @@ class OpenSpielEnvironment(Environment):
         return [("play against the trained model", f"python train/tools/play.py {options}")]
 
     def small_model_warnings(self, cases: Collection[str]) -> Sequence[str]:
-        """The measured trainings that did not show learning, see docs/games.md."""
+        """The measured trainings that did not show learning, see docs/games/what_two_cores_learn.md."""
         runs = learning_runs.read(learning_runs.PATH)
         shown = {canonical(run.case) for run in runs if run.shows_learning}
         failed = {case: run for run in runs if (case := canonical(run.case)) not in shown}
         wanted = dict.fromkeys(canonical(case) for case in cases)
         return [
             f"{case}: the small model did not learn to play it better in {failed[case].minutes:.0f} minutes "
-            f"(docs/games.md). It learns GAME_TYPES={NEXT_CASES[0]!r}; AGENT_MODEL_REPO_ID=... trains a model of yours."
+            f"(docs/games/what_two_cores_learn.md). It learns GAME_TYPES={NEXT_CASES[0]!r}; AGENT_MODEL_REPO_ID=... "
+            "trains a model of yours."
             for case in wanted
             if case in failed
         ]

@@ -1,12 +1,13 @@
-"""The gallery of games: writes docs/games.md from the registry.
+"""The gallery of games: writes docs/games.md and docs/games/ from the registry.
 
     python -m veritas_rl.envs.openspiel.gallery
-    python -m veritas_rl.envs.openspiel.gallery --check     # exit code 1 if the page is not current
+    python -m veritas_rl.envs.openspiel.gallery --check     # exit code 1 if a page is not current
 
-The page shows each game's kind, cases, variants, scoring and players, and one prompt as a model sees it.
+The page of a game shows its kind, cases, variants, scoring and players, and one prompt as a model sees it.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyspiel
@@ -28,9 +29,12 @@ from veritas_rl.paths import ROOT
 
 DOCS = ROOT / "docs"
 PAGE = DOCS / "games.md"
-TEMPLATE = "games.md.jinja"
+FOLDER = DOCS / "games"
+"""The folder of the page of each game, and of the measurements."""
+
+TEACH, LEARN = FOLDER / "what_moves_teach.md", FOLDER / "what_two_cores_learn.md"
 SIGNAL = DOCS / "learning_signal.json"
-"""The measurements of `train/tools/learning_signal.py`; without this file the page has no figures."""
+"""The measurements of `train/tools/learning_signal.py`; without this file there are no figures."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,8 @@ class Exhibit:
         kind: Players, information, chance, order of moves.
         cases: The cases that its bare name selects.
         variants: The parameters that the description covers.
-        task_ids: Its index in task ids, and the number of its configurations.
+        index: Its index in task ids; "" for none.
+        configurations: The number of its configurations in task ids; 0 without an index.
         score: How a finished game becomes a value.
         moves: How a single move is valued.
         search: The budget of `mcts:full`, or why there is none.
@@ -56,7 +61,8 @@ class Exhibit:
     kind: str
     cases: tuple[str, ...]
     variants: tuple[str, ...]
-    task_ids: str
+    index: str
+    configurations: int
     score: str
     moves: str
     search: str
@@ -68,6 +74,7 @@ def exhibit(name: str) -> Exhibit:
     """The exhibit of a described game."""
     case = cases.default_cases(name)[0]
     game = cases.load(case)
+    index, configurations = _place(name)
     (turn, *_) = OpenSpielEnvironment().start(make_task("openspiel", case, 1, split="val")).turns()
     return Exhibit(
         name=name,
@@ -75,7 +82,8 @@ def exhibit(name: str) -> Exhibit:
         kind=_kind(game),
         cases=tuple(cases.default_cases(name)),
         variants=tuple(_variant(game, key, limit) for key, limit in type(game).limits.items()),
-        task_ids=_task_ids(name),
+        index=index,
+        configurations=configurations,
         score=_score(game),
         moves=_moves(game),
         search=_search(game),
@@ -104,12 +112,12 @@ def _kind(game: Game) -> str:
     return ", ".join(parts)
 
 
-def _task_ids(name: str) -> str:
+def _place(name: str) -> tuple[str, int]:
+    """The index of a game in task ids, and the number of its configurations."""
     for index, game in enumerate(ids.INDEXED_GAMES):
         if game.name == name:
-            count = game.configurations
-            return f"{index:04}CCCCCCCC, {count} configuration{'s' if count > 1 else ''}"
-    return "none"
+            return str(index), game.configurations
+    return "", 0
 
 
 def _score(game: Game) -> str:
@@ -157,8 +165,8 @@ def _seen(game: Game) -> str:
     return "knows what its seat knows" if game.can_resample else "sees hidden information"
 
 
-def render() -> str:
-    """The page."""
+def render() -> dict[Path, str]:
+    """The pages by their files."""
     environment = Environment(
         loader=FileSystemLoader(DOCS),
         undefined=StrictUndefined,
@@ -166,14 +174,19 @@ def render() -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    template = environment.get_template(TEMPLATE)
-    return template.render(
-        exhibits=[exhibit(name) for name in GAMES],
-        indexed=ids.INDEXED_GAMES,
-        signal=_signal() if SIGNAL.is_file() else None,
-        learned=_learned() if learning_runs.PATH.is_file() else None,
-        other_steps=", ".join(f"{name} {steps}" for name, kind in GAMES.items() if (steps := kind.small_model_steps)),
-    )
+
+    def page(template: str, **words: Any) -> str:
+        return environment.get_template(f"{template}.md.jinja").render(**words)
+
+    exhibits = [exhibit(name) for name in GAMES]
+    other_steps = ", ".join(f"{name} {steps}" for name, kind in GAMES.items() if (steps := kind.small_model_steps))
+    learned = _learned() if learning_runs.PATH.is_file() else None
+    return {
+        PAGE: page("games", exhibits=exhibits),
+        **{FOLDER / f"{one.name}.md": page("games/game", game=one) for one in exhibits},
+        TEACH: page("games/what_moves_teach", signal=_signal() if SIGNAL.is_file() else None),
+        LEARN: page("games/what_two_cores_learn", learned=learned, other_steps=other_steps),
+    }
 
 
 def _signal() -> dict[str, Any]:
@@ -204,4 +217,4 @@ def _learned() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    exit_on_user_error(lambda: page_command("veritas_rl.envs.openspiel.gallery", PAGE, render))
+    exit_on_user_error(lambda: page_command("veritas_rl.envs.openspiel.gallery", render, FOLDER))

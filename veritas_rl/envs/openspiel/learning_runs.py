@@ -1,6 +1,6 @@
 """Results of complete trainings of the small model by game: read and written as JSON, shown as a table.
 
-`benchmarks/learning.py` makes them; `gallery.py` puts the table into docs/games.md.
+`benchmarks/learning.py` makes them; `gallery.py` puts the table into docs/games/what_two_cores_learn.md.
 """
 
 import json
@@ -14,7 +14,7 @@ from veritas_rl.errors import UserError
 from veritas_rl.paths import ROOT
 
 PATH = ROOT / "docs/learning.json"
-"""The file of the trainings in docs/games.md; it may be missing."""
+"""The file of the trainings in docs/games/; it may be missing."""
 
 COLUMNS: Mapping[str, str] = {
     "seed": "of everything in the run",

@@ -107,10 +107,10 @@ def test_the_page_of_games_shows_what_was_measured(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(gallery, "GAMES", {})  # skips the prompts of all games
     monkeypatch.setattr(gallery, "SIGNAL", tmp_path / "signal.json")
     line = f"| `{ROW.case}` | {' | '.join(CELLS)} |"
-    assert "learning_signal.py" in gallery.render()
-    assert line not in gallery.render()
+    assert "learning_signal.py" in gallery.render()[gallery.TEACH]
+    assert line not in gallery.render()[gallery.TEACH]
     gallery.SIGNAL.write_text(report.text_of([ROW], Settings(tasks=96)), encoding="utf-8")
-    page = gallery.render()
+    page = gallery.render()[gallery.TEACH]
     assert line in page.splitlines()
     assert "96 training tasks of each case" in page
     header = page.splitlines()[page.splitlines().index(line) - 2]
