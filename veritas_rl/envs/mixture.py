@@ -20,7 +20,7 @@ BLOCK = 100
 """The number of consecutive draws in which each environment's share is within one task of its weight."""
 
 NEAR = 50_000
-"""How many tasks of a mixture stand for all. Its parts are shuffled, and a place is found by counting up to it: the nine
+"""How many tasks of a mixture stand for all. Its parts are shuffled, and a place is found by counting up to it: the 9
 million of all three environments would take 11 s and a gigabyte."""
 
 NODE_KEYS = ("weight", "config", "curriculum", "failure_replay")

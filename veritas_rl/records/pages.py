@@ -46,8 +46,9 @@ these settings give. A run with *earlier settings* is from before a change of th
 with *other tasks* is from before a change of the prompts, the answers or the split. An expected range that comes only
 from such runs says so, and confirms no run.
 
-[settings/recipes.md](settings/recipes.md) says what each recipe trains. [games/what_two_cores_learn.md](games/what_two_cores_learn.md) has
-the default command on ten games, and [leaderboard.md](leaderboard.md) compares players by one suite.
+[settings/recipes.md](settings/recipes.md) says what each recipe trains.
+[games/what_two_cores_learn.md](games/what_two_cores_learn.md) has the default command on ten games, and
+[leaderboard.md](leaderboard.md) compares players by one suite.
 """
 
 
