@@ -4,8 +4,23 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
 from veritas_rl.errors import UserError
 from veritas_rl.paths import ROOT
+
+DOCS = ROOT / "docs"
+
+
+def templates() -> Environment:
+    """The templates beside the pages, in which a name that is not given is an error."""
+    return Environment(
+        loader=FileSystemLoader(DOCS),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
 
 
 def page_command(module: str, render: Callable[[], Mapping[Path, str]], folder: Path | None = None) -> int:

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import yaml
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from safetensors.numpy import save_file
 
@@ -31,14 +30,12 @@ from veritas_rl.curriculum.stages import CurriculumConfig
 from veritas_rl.envs.registry import ENVIRONMENTS, get_environment
 from veritas_rl.envs.settings import Settings
 from veritas_rl.errors import exit_on_user_error
-from veritas_rl.generated_page import page_command
+from veritas_rl.generated_page import DOCS, page_command, templates
 from veritas_rl.launch import configuration as conf
 from veritas_rl.launch import dead_keys, recipes
 from veritas_rl.launch.hardware import LONE_GPUS, NODE_SIZES, SEVERAL_GPU_BYTES, Hardware
 from veritas_rl.launch.variables import VARIABLES, Variable
-from veritas_rl.paths import ROOT
 
-DOCS = ROOT / "docs"
 PAGE = DOCS / "configuration.md"
 FOLDER = DOCS / "settings"
 """The folder of the long lists: a page for each group, each root file, and a few more."""
@@ -366,13 +363,7 @@ def render() -> dict[Path, str]:
         values = (code(value_at(configuration, key)) for configuration in configurations)
         return f"| {' | '.join((name, code(key), *values, cell(note)))} |"
 
-    environment = Environment(
-        loader=FileSystemLoader(DOCS),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = templates()
     environment.filters |= {"code": code, "cell": cell}
     environment.globals |= dict(
         adapter=ADAPTER,

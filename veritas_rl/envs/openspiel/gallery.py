@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pyspiel
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from veritas_rl.basis import EARLIER_SETTINGS, OTHER_TASKS
 from veritas_rl.envs.openspiel import cases, ids, learning_runs
@@ -24,10 +23,8 @@ from veritas_rl.envs.openspiel.values.minimax import is_exact
 from veritas_rl.envs.openspiel.values.playouts import is_native
 from veritas_rl.envs.registry import make_task
 from veritas_rl.errors import exit_on_user_error
-from veritas_rl.generated_page import page_command
-from veritas_rl.paths import ROOT
+from veritas_rl.generated_page import DOCS, page_command, templates
 
-DOCS = ROOT / "docs"
 PAGE = DOCS / "games.md"
 FOLDER = DOCS / "games"
 """The folder of the page of each game, and of the measurements."""
@@ -167,13 +164,7 @@ def _seen(game: Game) -> str:
 
 def render() -> dict[Path, str]:
     """The pages by their files."""
-    environment = Environment(
-        loader=FileSystemLoader(DOCS),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = templates()
 
     def page(template: str, **words: Any) -> str:
         return environment.get_template(f"{template}.md.jinja").render(**words)
