@@ -51,13 +51,16 @@ def tensors(value: Any) -> list[torch.Tensor]:
 
 
 def test_adapters_of_a_bf16_base_are_trained_in_fp32_on_two_ranks(tmp_path: Path) -> None:
+    """Every reply is a sample of its own, although both steps ask the same tasks of almost the same model."""
     model = build_tiny_model(tmp_path / "model", seed=0)
     (tmp_path / "lengths.py").write_text(LENGTHS)
     output = run(
         [
             *(*TRAINER, "start=pretrained", f"trainer.default_local_dir={tmp_path / 'run'}"),
             *("trainer.n_gpus_per_node=2", "trainer.total_training_steps=2", "trainer.save_freq=2"),
-            *("veritas_rl.precision=bfloat16", "veritas_rl.evaluation=null", "data.train_batch_size=4"),
+            *("veritas_rl.precision=bfloat16", "veritas_rl.evaluation=null"),
+            *("data.train_batch_size=4", "data.train_max_samples=4", "actor_rollout_ref.rollout.agent.num_workers=2"),
+            f"+trainer.rollout_data_dir={tmp_path / 'rollouts'}",
             f"reward.custom_reward_function.path={tmp_path / 'lengths.py'}",
         ],
         AGENT_MODEL_REPO_ID=str(model),
@@ -65,6 +68,11 @@ def test_adapters_of_a_bf16_base_are_trained_in_fp32_on_two_ranks(tmp_path: Path
     assert f"start=pretrained: {model}, LoRA of rank 32, GRPO, bfloat16" in output
     steps = steps_of(tmp_path / "run")
     assert all(0 < step["training/rollout_probs_diff_max"] < 0.1 for step in steps)
+    lines = [(tmp_path / f"rollouts/{step}.jsonl").read_text().splitlines() for step in (1, 2)]
+    first, second = ([json.loads(line) for line in of_step] for of_step in lines)
+    assert {reply["gts"] for reply in first} == {reply["gts"] for reply in second}
+    assert len(first) == len(second) >= 16
+    assert len({reply["output"] for reply in (*first, *second)}) == len(first) + len(second)
     for kind in ("model", "optim"):
         for rank in range(2):
             file = tmp_path / f"run/global_step_2/actor/{kind}_world_size_2_rank_{rank}.pt"

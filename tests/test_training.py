@@ -474,6 +474,7 @@ def sampled(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Sampl
     return Sampled(folder / "run", folder / "rollouts", command, variables)
 
 
+@pytest.mark.long
 def test_every_reply_of_a_run_is_a_sample_of_its_own(sampled: Sampled) -> None:
     said = [sampled.replies(step) for step in (1, 2, 3)]
     assert [len(step) for step in said] == [8, 8, 8]
