@@ -1,5 +1,6 @@
-"""Brings the repository's other Markdown files into the site: README, CONTRIBUTING and the like, and the recipes. The
-menu gets these, the games and the lists of settings.
+"""Brings the repository's other Markdown files into the site: README, CONTRIBUTING and the like, and the recipes.
+
+The menu of mkdocs.yml gets the games, the lists of settings and the recipes.
 
 Links are written for a reader of the repository. Here a link to such a file leads to its page, and one to a source file
 becomes plain text. A link to a file that does not exist is a warning, with which `mkdocs build --strict` fails.

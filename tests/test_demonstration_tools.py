@@ -106,7 +106,9 @@ def test_a_mistake_in_a_conversion_ends_with_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", [command for command in COMMANDS if "train/tools/" in command])
 def test_every_tool_command_of_the_page_works(command: str, tmp_path: Path) -> None:
     # The evaluation set, with which the rows are compared, takes half a minute to make in the page's larger games.
-    _, *words = shlex.split(command.replace("hex(board_size=5),connect_four", "hex(board_size=3),tic_tac_toe"))
+    larger = "hex(board_size=5),connect_four"
+    assert larger in PAGE
+    _, *words = shlex.split(command.replace(larger, "hex(board_size=3),tic_tac_toe"))
     number, output = "--num_demonstrations", "--output"
     if TASKS in words:
         number, output = "--num-samples", "--out-dir"

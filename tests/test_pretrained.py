@@ -70,9 +70,11 @@ def test_adapters_of_a_bf16_base_are_trained_in_fp32_on_two_ranks(tmp_path: Path
     assert all(0 < step["training/rollout_probs_diff_max"] < 0.1 for step in steps)
     lines = [(tmp_path / f"rollouts/{step}.jsonl").read_text().splitlines() for step in (1, 2)]
     first, second = ([json.loads(line) for line in of_step] for of_step in lines)
+    assert len({reply["gts"] for reply in first}) == 4
     assert {reply["gts"] for reply in first} == {reply["gts"] for reply in second}
-    assert len(first) == len(second) >= 16
-    assert len({reply["output"] for reply in (*first, *second)}) == len(first) + len(second)
+    assert len(first) == len(second) == 4 * 8
+    # The beginnings, because the update of step 1 would also change what the same random numbers give later.
+    assert len({reply["output"][:12] for reply in (*first, *second)}) == 64
     for kind in ("model", "optim"):
         for rank in range(2):
             file = tmp_path / f"run/global_step_2/actor/{kind}_world_size_2_rank_{rank}.pt"

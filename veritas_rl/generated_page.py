@@ -29,7 +29,7 @@ def page_command(module: str, render: Callable[[], Mapping[Path, str]], folder: 
     Args:
         module: The module that is run, for the message.
         render: Renders each page, by its file.
-        folder: A folder of such pages alone, in which other pages are out of date and removed.
+        folder: A folder that contains only rendered pages. Another page in it is removed, or is out of date.
 
     Returns:
         The exit status: 1 if a page is out of date.

@@ -149,17 +149,17 @@ class Workers:
 
     def _start(self) -> None:
         address = os.environ.get(ADDRESS) or "local"
-        if address != "local" and has_token():
-            # A head requires its token by default, and a driver sends none by default.
-            os.environ.setdefault("RAY_AUTH_MODE", "token")
+        if address != "local":
+            _check_address(address)
+            if has_token():
+                # A head requires its token by default, and a driver sends none by default. Ray reads this at its import.
+                os.environ.setdefault("RAY_AUTH_MODE", "token")
         import ray
 
         own: dict[str, Any] = {}
         if address == "local":
             self._count = self._count or available_cores()
             own = {"num_cpus": self._count, "include_dashboard": False, "object_store_memory": OBJECT_STORE}
-        else:
-            _check_address(address)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)

@@ -98,12 +98,14 @@ def test_a_mistake_is_one_clear_line(settings: dict[str, Any], said: str) -> Non
     assert "\n" not in str(caught.value)
 
 
-def test_a_long_mixture_is_known_by_its_first_tasks() -> None:
-    long: list[Any] = [range(10**8), range(10**8, 10**8 + 500)]
-    tasks = MixedTasks(long, [3, 1])
-    looked_at: list[Any] = list(spread(tasks, 1000))
-    assert len(set(looked_at)) == 1000
-    assert tasks.near == NEAR
-    # The second part ends after two thousand tasks, every fiftieth of which is looked at.
-    assert 4 <= sum(task >= 10**8 for task in looked_at) <= 20
-    assert max(task for task in looked_at if task < 10**8) < NEAR
+@pytest.mark.parametrize("weights", [[1, 1], [2, 1, 1], [3, 1], [0.7, 0.2, 0.1], [99, 1]], ids=str)
+@pytest.mark.parametrize("most", [64, 1000])
+def test_a_long_mixture_is_known_by_its_first_tasks_of_all_parts(weights: list[float], most: int) -> None:
+    long: list[Any] = [range(part * 10**8, (part + 1) * 10**8) for part in range(len(weights))]
+    tasks = MixedTasks(long, weights)
+    looked_at: list[Any] = list(spread(tasks, most))
+    assert len(set(looked_at)) == most
+    assert max(task % 10**8 for task in looked_at) < tasks.near == NEAR
+    for part, weight in enumerate(weights):
+        share = sum(task // 10**8 == part for task in looked_at) / most
+        assert share == pytest.approx(weight / sum(weights), abs=0.001 if most == 1000 else 0.05)

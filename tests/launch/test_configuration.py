@@ -1,6 +1,7 @@
 """Overrides and variables give the right configuration for verl."""
 
 import itertools
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -18,6 +19,7 @@ from veritas_rl.envs.registry import get_environment, task_of
 from veritas_rl.errors import UserError
 from veritas_rl.launch import attention
 from veritas_rl.launch import configuration as conf
+from veritas_rl.launch import hardware as hardware_module
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.machine_checks import check_devices, check_memory, forecast, idle_note
 from veritas_rl.launch.preflight import check_lengths
@@ -73,6 +75,19 @@ def test_one_seed_reaches_all() -> None:
     assert conf.tasks_of(made, "train")[0].seed == 7
     assert (made.data.seed, made.actor_rollout_ref.rollout.seed) == (7, 7)
     assert made.actor_rollout_ref.actor.fsdp_config.seed == 7
+
+
+def test_a_machine_without_a_driver_of_gpus_does_not_import_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = tmp_path / "driver"
+    monkeypatch.setattr(hardware_module, "DRIVERS", (driver,))
+    monkeypatch.setitem(sys.modules, "torch", None)  # so that its import fails
+    found = hardware_module.this_machine.__wrapped__
+    assert (found().gpus, found().cores) == (0, len(os.sched_getaffinity(0)))
+    driver.touch()
+    with pytest.raises(ImportError):
+        found()
 
 
 def test_hardware_that_is_named_brings_what_suits_it() -> None:

@@ -363,13 +363,17 @@ def test_the_command_and_its_environment_hold_what_verl_needs(run: RlRun, monkey
     environment = run.environment()
     assert environment["VERL_PLATFORM"] == "cpu"
     assert environment["OMP_NUM_THREADS"] == "1"
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")  # and a setting wins over it
+    assert run.environment()["OMP_NUM_THREADS"] == "1"
+    monkeypatch.delenv("OMP_NUM_THREADS")
     assert environment["VERL_FILE_LOGGER_PATH"].endswith("metrics.jsonl")
     assert environment[GAMES_FOLDER] == str(run.games)
     with open_dict(run.configuration):
         run.configuration.actor_rollout_ref.model.path = "a model that was not generated"
     assert run.environment()["OMP_NUM_THREADS"] == "2"
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert run.environment()["OMP_NUM_THREADS"] == "3"
+    for given, used in (("3", "3"), ("3,1", "3"), ("all", "2"), ("0", "2")):
+        monkeypatch.setenv("OMP_NUM_THREADS", given)
+        assert run.environment()["OMP_NUM_THREADS"] == used
 
 
 def test_rays_workers_get_the_variables_of_a_run_and_no_secret(run: RlRun, monkeypatch: pytest.MonkeyPatch) -> None:

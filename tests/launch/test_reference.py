@@ -91,9 +91,10 @@ def test_the_pages_are_current_and_depend_on_nothing_but_the_repository(
     for variable in VARIABLES:
         monkeypatch.setenv(variable.name, "something-else")
     monkeypatch.chdir(tmp_path)
-    pages = {path.stem: text for path, text in reference.render().items()}
-    assert pages == {"configuration": PAGE, **LISTS}, "run: python -m veritas_rl.launch.reference"
-    assert not [name for name, text in pages.items() if str(ROOT) in text or str(Path.home()) in text]
+    files = (reference.PAGE, *reference.FOLDER.glob("*.md"))
+    pages = reference.render()
+    assert pages == {path: path.read_text("utf-8") for path in files}, "run: python -m veritas_rl.launch.reference"
+    assert not [path for path, text in pages.items() if str(ROOT) in text or str(Path.home()) in text]
 
 
 def test_every_variable_stands_in_the_page_with_what_it_becomes() -> None:
@@ -165,7 +166,7 @@ def test_every_key_of_a_root_file_stands_in_the_page(path: Path) -> None:
 
 @pytest.mark.parametrize("env", ENVIRONMENTS)
 def test_every_setting_of_an_environment_has_a_meaning_and_defaults(env: str) -> None:
-    rows = {spans(row[0])[-1]: row for row in table_rows(section(LISTS["environments"], f"## Environment `{env}`"))}
+    rows = {spans(row[0])[-1]: row for row in table_rows(section(LISTS["adapter_config"], f"## Environment `{env}`"))}
     environment = get_environment(env)
     assert list(rows) == [*environment.config_type.model_fields]
     for name, (_, meaning, *_) in rows.items():

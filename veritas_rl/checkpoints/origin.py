@@ -159,7 +159,8 @@ def _tasks_of(settings: Any) -> dict[str, Any]:
 
 
 def _card_of(model: Path) -> dict[str, Any]:
-    from huggingface_hub import ModelCard  # which takes a quarter of a second, and a run reads no card before its end
+    # The import takes a quarter of a second, and a run reads a card only at its end.
+    from huggingface_hub import ModelCard
 
     return ModelCard((model / "README.md").read_text(encoding="utf-8")).data.to_dict()
 

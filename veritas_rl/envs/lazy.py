@@ -12,7 +12,7 @@ class LazyTasks(Sequence[Task]):
 
     @property
     def near(self) -> int:
-        """The number of first tasks that are quickly reached and have in common what all have. By default all."""
+        """How many of the first tasks represent the sequence and are cheap to make; by default all."""
         return len(self)
 
     @abstractmethod

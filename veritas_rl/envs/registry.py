@@ -185,18 +185,19 @@ def prepare(tasks: Iterable[Task]) -> None:
 
 
 LOOKED_AT = 1000
-"""How many tasks, at equal distances in a catalogue, are looked at for what its cases have in common."""
+"""How many tasks, at equal distances in a catalogue, are looked at for what its cases have in common. Of a mixture they
+are among the first `LazyTasks.near`."""
 
 
 def spread(tasks: Sequence[Task], most: int = LOOKED_AT) -> Iterator[Task]:
-    """At most `most` tasks at equal distances in a catalogue."""
+    """At most `most` tasks at equal distances in a catalogue, or in the first `LazyTasks.near` of it."""
     reached = tasks.near if isinstance(tasks, LazyTasks) else len(tasks)
     count = min(most, reached)
     yield from (tasks[index * reached // count] for index in range(count))
 
 
 def cases_by_environment(tasks: Sequence[Task], most: int = LOOKED_AT) -> dict[str, list[str]]:
-    """The cases of at most `most` tasks at equal distances in a catalogue, by environment."""
+    """The cases of the tasks of `spread`, by environment."""
     cases: dict[str, dict[str, None]] = {}
     for task in spread(tasks, most):
         cases.setdefault(task.env, {})[task.case] = None

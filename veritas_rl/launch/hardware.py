@@ -90,7 +90,8 @@ def suited_to(machine: str) -> str | None:
 def this_machine() -> Hardware:
     """The hardware of this machine."""
     cores = len(os.sched_getaffinity(0))
-    if not any(driver.exists() for driver in DRIVERS):  # which saves the import of torch, a third of a dry run
+    # Without a driver torch is not imported, which takes a third of a dry run.
+    if not any(driver.exists() for driver in DRIVERS):
         return Hardware(cores=cores, gpus=0, gpu_bytes=0)
     import torch
 

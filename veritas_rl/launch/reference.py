@@ -40,7 +40,7 @@ PAGE = DOCS / "configuration.md"
 FOLDER = DOCS / "settings"
 """The folder of the long lists: a page for each group, each root file, and a few more."""
 
-LISTS = ("environments", "curriculum", "recipes", "without_effect")
+LISTS = ("adapter_config", "curriculum", "recipes", "without_effect")
 """The pages of the folder that are neither of a group nor of a file."""
 
 ADAPTER = "data.custom_cls.config.adapter_config"

@@ -144,11 +144,11 @@ class Run(ABC):
 
     @property
     def threads(self) -> int:
-        """The threads of each process on a CPU, where Ray's default is 1. OMP_NUM_THREADS wins, as with torch."""
-        if (typed := os.environ.get("OMP_NUM_THREADS", "")).isdecimal() and int(typed):
-            return int(typed)
+        """The threads of each process on a CPU, where Ray's default is 1."""
         chosen = OmegaConf.select(self.configuration, "veritas_rl.small_model.threads") if self.model is None else None
-        return chosen or max(1, self.hardware.cores // self.configuration.trainer.n_gpus_per_node)
+        named = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]  # a list has a number for each nested level
+        given = int(named) if named.isdecimal() else 0
+        return chosen or given or max(1, self.hardware.cores // self.configuration.trainer.n_gpus_per_node)
 
     @abstractmethod
     def command(self) -> list[str]:

@@ -14,24 +14,21 @@ import pytest
 from veritas_rl.errors import UserError
 from veritas_rl.paths import ROOT
 from veritas_rl.verl_plugin.cpu import corrections, patches, switch
+from veritas_rl.verl_plugin.cpu.forkserver import ONE_THREAD
 from veritas_rl.verl_plugin.patching import patches_in
 
 PROGRAM = """
 import importlib, json, os, sys
 from veritas_rl.verl_plugin.cpu.forkserver import PRELOADED
 
-# The imports that take most of the time, once. The rest is imported as in a fresh process.
+# The imports that take most of the time, once and without threads, as in the fork server. Children import the rest.
 for name in PRELOADED:
     importlib.import_module(name)
 for line in sys.stdin:
-    reading, writing = os.pipe()
     if os.fork() == 0:
         os.environ.update(json.loads(line))
         break
-    os.wait()
-    os.close(writing)
-    print(os.read(reading, 1 << 16).decode(), flush=True)
-    os.close(reading)
+    print("child ended with", os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
 else:
     sys.exit()
 
@@ -60,7 +57,8 @@ def ours(module, name):
 found = [patch for patch, place in TARGETS.items() if ours(*place)]
 if importlib.import_module("verl.trainer.ppo.padding_utils").SYNTHETIC_PADDING_SEQ_LEN == 2:
     found.append("short_padding")
-os.write(writing, json.dumps(found).encode())
+print("applied:", json.dumps(found), flush=True)
+os._exit(0)
 """
 
 SPEED = {patch.name for patch in patches_in(patches)}
@@ -74,7 +72,7 @@ def applied() -> Iterator[Callable[..., set[str]]]:
     environment = {name: value for name, value in os.environ.items() if name not in ("VERL_PLATFORM", switch.VARIABLE)}
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", PROGRAM],
-        env=environment,
+        env={**environment, **ONE_THREAD},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -88,10 +86,11 @@ def applied() -> Iterator[Callable[..., set[str]]]:
         asked.write(json.dumps(variables) + "\n")
         asked.flush()
         lines: list[str] = []
-        while not (lines and lines[-1].startswith("[")):
+        while not lines or (lines[-1] and not lines[-1].startswith("child ended with")):
             lines.append(said.readline())
-            assert lines[-1], "".join(lines)
-        return set(json.loads(lines[-1]))
+        assert lines[-1] == "child ended with 0\n", "".join(lines)
+        (found,) = (line.removeprefix("applied:") for line in lines if line.startswith("applied:"))
+        return set(json.loads(found))
 
     yield find
     process.communicate()

@@ -44,7 +44,7 @@ class Exhibit:
         kind: Players, information, chance, order of moves.
         cases: The cases that its bare name selects.
         variants: The parameters that the description covers.
-        index: Its index in task ids; "" for none.
+        index: Its index in task ids; None if no id names it.
         configurations: The number of its configurations in task ids; 0 without an index.
         score: How a finished game becomes a value.
         moves: How a single move is valued.
@@ -58,7 +58,7 @@ class Exhibit:
     kind: str
     cases: tuple[str, ...]
     variants: tuple[str, ...]
-    index: str
+    index: int | None
     configurations: int
     score: str
     moves: str
@@ -109,12 +109,12 @@ def _kind(game: Game) -> str:
     return ", ".join(parts)
 
 
-def _place(name: str) -> tuple[str, int]:
+def _place(name: str) -> tuple[int | None, int]:
     """The index of a game in task ids, and the number of its configurations."""
     for index, game in enumerate(ids.INDEXED_GAMES):
         if game.name == name:
-            return str(index), game.configurations
-    return "", 0
+            return index, game.configurations
+    return None, 0
 
 
 def _score(game: Game) -> str:
