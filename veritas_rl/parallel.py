@@ -152,7 +152,7 @@ class Workers:
         if address != "local":
             _check_address(address)
             if has_token():
-                # A head requires its token by default, and a driver sends none by default. Ray reads this at its import.
+                # A head requires its token by default, and a driver sends none. Ray reads this when imported.
                 os.environ.setdefault("RAY_AUTH_MODE", "token")
         import ray
 
