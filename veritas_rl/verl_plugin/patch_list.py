@@ -1,19 +1,21 @@
-"""Write docs/patches.md, the list of all run-time patches of verl and its libraries.
+"""Writes docs/patches.md, the list of all run-time patches of verl and its libraries:
 
 python -m veritas_rl.verl_plugin.patch_list
+python -m veritas_rl.verl_plugin.patch_list --check    # exit code 1 if the page is not current
 """
 
 import textwrap
 from types import ModuleType
 
-from veritas_rl.paths import ROOT
+from veritas_rl.errors import exit_on_user_error
+from veritas_rl.generated_page import DOCS, page_command
 from veritas_rl.pins import required_version
 from veritas_rl.verl_plugin import engine_patches, patches, vllm_patches
 from veritas_rl.verl_plugin.cpu import corrections
 from veritas_rl.verl_plugin.cpu import patches as speed
 from veritas_rl.verl_plugin.patching import patches_in
 
-PAGE = ROOT / "docs/patches.md"
+PAGE = DOCS / "patches.md"
 
 GROUPS: tuple[tuple[str, tuple[ModuleType, ...], str], ...] = (
     ("In every run", (engine_patches, patches), "These fix faults."),
@@ -66,4 +68,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    exit_on_user_error(lambda: page_command("veritas_rl.verl_plugin.patch_list", lambda: {PAGE: page()}))
