@@ -75,7 +75,8 @@ def test_judging_counts_replies_and_tokens_inside_its_only_batch(tiny_model: Pat
     assert any(0 < number < 24 for number in done)
 
 
-def test_a_terminal_gets_a_bar_and_no_lines() -> None:
+def test_a_terminal_gets_a_bar_and_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")  # a dumb one gets no bar
     console = Console(file=io.StringIO(), width=200, force_terminal=True)
     with progress(console, 3, 0, "game", doing="playing") as advance:
         advance(3)
