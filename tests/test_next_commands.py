@@ -100,35 +100,6 @@ def test_after_the_questions_of_the_wizard(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_stages_of_the_pipeline(
-    tiny_model: Path, save_checkpoint: Callable[[Path, Path, int, float], Path], tmp_path: Path
-) -> None:
-    folder = tmp_path / "my run"
-    small = {
-        "JOURNEY_FOLDER": str(folder),
-        "JOURNEY_DEMONSTRATIONS": "700",
-        "JOURNEY_OPPONENTS": "random",
-        "JOURNEY_EPISODES": "2",
-        "JOURNEY_GAMES_TO_SHOW": "2",
-        "JOURNEY_REPLY_TOKENS": "4",
-    }
-    printed = typed(f"bash {ROOT}/train/scripts/journey.sh", tmp_path, DRY_RUN="1", **small)
-    goes, *_ = printed.splitlines()
-    assert goes == f"cd {ROOT}"
-    stages = {name: f"{goes} && {command}" for name, command in re.findall("^==== (.+) ====\n(.+)", printed, re.M)}
-    typed(stages.pop("demonstrations"), tmp_path)
-    shutil.copytree(tiny_model, folder / "sft-model")
-    for name in ("SFT", "RL"):
-        assert f"default_local_dir: {folder}/{name.lower()}" in typed(stages.pop(name), tmp_path, DRY_RUN="1")
-    save_checkpoint(folder / "rl", folder / "sft-model", 1, 2.0)
-    for name, file in (("evaluation", "evaluation/report.html"), ("merge", "merged/merge.json")):
-        typed(stages.pop(name), tmp_path)
-        assert (folder / file).is_file()
-    # RL of the pipeline trains an adapter, which this checkpoint does not have: the last two commands need it.
-    assert [*stages] == ["evaluation of the merged model", "logits of the merged model"]
-
-
-@pytest.mark.long
 def test_the_stages_that_a_dry_run_of_a_recipe_names(
     tiny_model: Path, save_checkpoint: Callable[[Path, Path, int, float], Path], tmp_path: Path
 ) -> None:
@@ -141,7 +112,7 @@ def test_the_stages_that_a_dry_run_of_a_recipe_names(
     made, checkpoints = ROOT / "train/outputs/recipes", tmp_path / "checkpoints"
     command = f"{sys.executable} -m veritas_rl.launch.main recipe={folder} trainer.default_local_dir={checkpoints} 2>&1"
     printed = typed(command, tmp_path, DRY_RUN="1")
-    tuning, judging = re.findall(r"^note: (?:the first stage is|an evaluation follows.*?:) (.+)", printed, re.M)
+    tuning, judging = re.findall(r"^note: (?:the first stage is|games follows.*?:) (.+)", printed, re.M)
     assert "total_epochs: 25" in typed(tuning, tmp_path, DRY_RUN="1")
     save_checkpoint(checkpoints, tiny_model, 1, 2.0)
     judging = re.sub(rf"{made}/\S+", str(tmp_path / "report"), judging.replace("START", str(tiny_model)))

@@ -1,152 +1,89 @@
-"""The whole pipeline from demonstrations to a merged model: a short run of the script that users type."""
+"""The whole pipeline from demonstrations to a merged model: its script, and a run of its recipe's short form."""
 
-import itertools
 import json
 import os
 import re
-import shlex
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from transformers import AutoModelForCausalLM
 
+from veritas_rl.records.result import read_result
+
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
-COMMANDS = [line for block in re.findall(r"```bash\n(.+?)```", PAGE, re.DOTALL) for line in block.splitlines() if line]
-SCRIPT = "bash train/scripts/journey.sh"
-
-SMALL = {
-    "JOURNEY_DEMONSTRATIONS": "700",
-    "JOURNEY_SFT_EPOCHS": "12",
-    "JOURNEY_RL_STEPS": "1",
-    "JOURNEY_OPPONENTS": "random,mcts:2",
-    "JOURNEY_EPISODES": "12",
-    "JOURNEY_GAMES_TO_SHOW": "8",
-}
-# One step that trains the actor. It needs a reward, so fine-tuning makes whole games without a mistake likely.
-FEW = ["data.train_batch_size=32", "veritas_rl.critic_warmup=0", "actor_rollout_ref.actor.optim.lr=0.01"]
-
-STAGES = {
-    "demonstrations": "demonstrations/demonstrations.json",
-    "SFT": "sft/run.json",
-    "RL": "rl/run.json",
-    "evaluation": "evaluation/report.html",
-    "merge": "merged/merge.json",
-    "evaluation of the merged model": "merged-evaluation/report.html",
-    "logits of the merged model": "agreement.json",
-}
+SCRIPT = ["bash", "train/scripts/journey.sh"]
 
 
-def pipeline(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def run(command: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*SCRIPT.split(), *arguments],
-        cwd=ROOT,
-        env={**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", **variables},
-        capture_output=True,
-        text=True,
-        check=False,
+        command, cwd=ROOT, env={**os.environ, **variables}, capture_output=True, text=True, check=False
     )
 
 
-def commands(printed: str) -> list[str]:
-    """The commands of the stages, each on the line after its heading."""
-    headings = {f"==== {stage} ====" for stage in STAGES}
-    return [below for line, below in itertools.pairwise(printed.splitlines()) if line in headings]
+def test_the_script_plans_the_recipe_with_the_settings_that_are_typed() -> None:
+    typed = ["veritas_rl.recipe.values.games=6", "veritas_rl.recipe.values.epochs=2", "trainer.experiment_name=mine"]
+    done = run([*SCRIPT, *typed], DRY_RUN="1", GAME_TYPES="hex(board_size=2)")
+    assert done.returncode == 0, done.stderr
+    assert "veritas_rl.recipe.values.games is 400 in the recipe and 6 here" in done.stderr
+    stages = [line for line in done.stderr.splitlines() if line.startswith("note: ")]
+    assert re.search(r"SFT-trainer\.sh .*cases=.*hex\(board_size=2\).* trainer\.total_epochs=2$", stages[1])
+    assert [re.split(r"note: | follows", stage)[1] for stage in stages[2:]] == [
+        "trained",
+        "merge",
+        "merged",
+        "logits of merged",
+    ]
+    assert all("--games 'hex(board_size=2)' --opponent random,mcts:50 --num_episodes 6 " in stages[n] for n in (2, 4))
+    assert f"--compare {ROOT}/train/outputs/recipes/mine/merged-model/lora_adapter " in stages[4]
 
 
-def planned() -> list[str]:
-    """The commands of the stages as a dry run prints them."""
-    dry = pipeline(DRY_RUN="1")
-    assert dry.returncode == 0, dry.stderr
-    return commands(dry.stdout)
+def test_a_variable_of_the_earlier_script_is_refused() -> None:
+    done = run(SCRIPT, DRY_RUN="1", JOURNEY_EPISODES="12")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: JOURNEY_EPISODES has no effect: docs/tutorial.md lists the settings that replace it\n"
+    )
 
 
-def shape(command: str, folder: str) -> list[str]:
-    """The words of a command without numbers and the settings of the short run."""
-    words = [word for word in shlex.split(command.replace(folder, "FOLDER")) if word not in FEW]
-    return [re.sub(r"\d+", "N", word) for word in words if not word.startswith("actor_rollout_ref.actor.optim.lr")]
-
-
-def written(folder: Path) -> dict[str, int]:
-    """The modification time of each file."""
-    return {str(path): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
-
-
-def test_the_tutorial_shows_the_commands_of_the_stages() -> None:
-    assert len(COMMANDS) == 1 + len(STAGES)
-    assert [SCRIPT, *planned()] == COMMANDS
-
-
-def test_a_checkout_that_was_moved_finds_its_fine_tuned_model(tmp_path: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=ROOT / "train/outputs") as logs:
-        model = Path(logs, "trained-model-global_step_2")
-        model.mkdir()
-        for result in STAGES.values():
-            (tmp_path / result).parent.mkdir(exist_ok=True)
-            (tmp_path / result).touch()
-        recorded = f"/elsewhere/{Path(logs).relative_to(ROOT)}"
-        record = {"command": [], "folder": recorded, "wandb_run_id": "", "finished": True}
-        for stage in ("SFT", "RL"):
-            (tmp_path / STAGES[stage]).write_text(json.dumps(record))
-        done = pipeline(JOURNEY_FOLDER=str(tmp_path))
-        assert done.stdout.count(": already complete: ") == len(STAGES), done.stderr
-        assert (tmp_path / "sft-model").resolve() == model
+def test_the_tutorial_lists_the_settings_of_the_stages() -> None:
+    page = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
+    names = re.findall(r"`veritas_rl\.recipe\.values\.(\w+)`", page)
+    assert names
+    done = run([*SCRIPT, *(f"veritas_rl.recipe.values.{name}=7" for name in names)], DRY_RUN="1")
+    assert done.returncode == 0, done.stderr
+    for name in names:
+        assert re.search(rf"veritas_rl\.recipe\.values\.{name} is \S+ in the recipe and 7 here", done.stderr)
 
 
 @pytest.mark.long
 @pytest.mark.training
 def test_from_demonstrations_to_a_merged_model_that_plays(
-    tmp_path: Path, client_python: Callable[..., Path], small_parameters: int
+    client_python: Callable[..., Path], small_parameters: int
 ) -> None:
-    folder = tmp_path / "run"
-    done = pipeline(*FEW, JOURNEY_FOLDER=str(folder), **SMALL)
-    assert done.returncode == 0, done.stdout + done.stderr
-    for stage, result in STAGES.items():
-        assert re.search(rf"^{stage}: \d+ min \d+ s$", done.stdout, re.MULTILINE), done.stdout
-        assert (folder / result).stat().st_size > 0
-    assert len(json.loads((folder / "evaluation/report.json").read_text())["comparisons"]) == 2
-    verdicts = done.stdout.partition("==== verdicts")[2]
+    done = run([sys.executable, "train/tools/recipes.py", "check", "pipeline", "--short", "--seed", "5"])
+    assert "result: " in done.stdout, done.stdout + done.stderr
+    folder = Path(done.stdout.rpartition("result: ")[2].strip()).parent
+    result = read_result(folder)
+    assert result.minutes.keys() == {"SFT", "RL", "trained", "merge", "merged", "logits of merged"}
     for opponent in ("random", "mcts:2"):
-        assert f"RL against SFT: tic_tac_toe against {opponent}: " in verdicts
-        assert f"merged against base + adapter: tic_tac_toe against {opponent}: 0 of 12 games differ" in verdicts
-    assert "merged against base + adapter: the same: logits differ by" in verdicts
-    assert json.loads((folder / "agreement.json").read_text())["holds"]
+        assert f"trained/tic_tac_toe/{opponent}/gain: " in done.stdout
+        assert result.figures[f"merged/tic_tac_toe/{opponent}/differing"]["mean"] == 0
+    assert "merged against base + adapter: the same: logits differ by" in done.stdout
+    assert result.figures["merged/same tokens"]["mean"] == 1
+    assert 0 < result.figures["merged/logits"]["mean"] <= 1
     # RL started from the SFT model and changed its weights.
-    proof = json.loads((folder / "merged/merge.json").read_text())
-    assert proof["base"] == str((folder / "sft-model").resolve())
+    merged = folder / "merged-model"
+    proof = json.loads((merged / "merge.json").read_text())
+    assert Path(proof["base"]).name.startswith("trained-model-")
     assert proof["weights"]["differing"]
-    assert AutoModelForCausalLM.from_pretrained(folder / "merged").num_parameters() == small_parameters
-
-    # The commands of the page are those of this short run, except for its settings.
-    mine, theirs = str(folder), "train/outputs/journey"
-    assert [shape(command, mine) for command in commands(done.stdout)] == [
-        shape(command, theirs) for command in planned()
-    ]
-
-    # The same command makes only missing files when it is repeated.
-    (folder / "agreement.json").unlink()
-    before = written(folder)
-    again = pipeline(*FEW, JOURNEY_FOLDER=str(folder), **SMALL)
-    assert again.returncode == 0, again.stdout + again.stderr
-    assert again.stdout.count(": already complete: ") == len(STAGES) - 1
-    assert again.stdout.partition("==== verdicts")[2].splitlines()[1:] == verdicts.splitlines()[1:]
-    after = written(folder)
-    assert {path for path in after if after[path] != before.get(path)} == {str(folder / "agreement.json")}
-
-    other = pipeline(*FEW, JOURNEY_FOLDER=str(folder), **{**SMALL, "JOURNEY_RL_STEPS": "2"})
-    assert other.returncode == 2
-    assert other.stderr == (
-        f"error: {folder} was started with different settings (steps=2): set JOURNEY_FOLDER to another folder\n"
-    )
-    assert written(folder) == after
+    assert AutoModelForCausalLM.from_pretrained(merged).num_parameters() == small_parameters
 
     # The merged model is served, and affinetes' own client evaluates it on a served environment.
     python = client_python("affinetes==0.2.0")
-    command = [sys.executable, "train/tools/serve.py", "--model", str(folder / "merged"), "--engine", "own"]
+    command = [sys.executable, "train/tools/serve.py", "--model", str(merged), "--engine", "own"]
     command += ["--env", "openspiel", "--games", "tic_tac_toe", "--config", "prompt=brief", "--opponents", "random"]
     serving = subprocess.Popen([*command, "--port", "0"], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
@@ -155,7 +92,8 @@ def test_from_demonstrations_to_a_merged_model_that_plays(
         program = f"""
 import asyncio, json, affinetes
 env = affinetes.load_env(mode="url", base_url="{address.removesuffix("/v1")}")
-asked = {{"model": "merged", "base_url": "{address}", "max_tokens": 16, "temperature": 0.0, "case": "tic_tac_toe"}}
+asked = {{"model": "merged-model", "base_url": "{address}", "max_tokens": 16, "temperature": 0.0}}
+asked["case"] = "tic_tac_toe"
 async def main():
     return await asyncio.gather(*(env.evaluate(seed=seed, **asked) for seed in range(10)))
 print("RESULT " + json.dumps(asyncio.get_event_loop().run_until_complete(main())))

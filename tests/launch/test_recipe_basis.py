@@ -176,8 +176,14 @@ def test_recipes_are_what_they_were_before_they_stood_on_bases() -> None:
 
 def test_recipes_are_short() -> None:
     files = [*FOLDER.glob("*/config.yaml"), *(conf.CONFIG_DIR / "base").glob("*.yaml")]
-    lines = [line for file in files for line in file.read_text().splitlines() if line.partition("#")[0].strip()]
-    assert len(lines) < 400
+    lines = {
+        f"{file.parent.name}/{file.stem}": [
+            line for line in file.read_text().splitlines() if line.partition("#")[0].strip()
+        ]
+        for file in files
+    }
+    assert len(lines.pop("pipeline/config")) < 70  # the stages of a whole script
+    assert sum(map(len, lines.values())) < 400
 
 
 def test_a_reference_to_nothing_is_named(tmp_path: Path) -> None:

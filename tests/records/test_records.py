@@ -317,6 +317,11 @@ def test_figures_are_those_of_the_reports(tmp_path: Path) -> None:
     assert figures["games/tic_tac_toe/random/score"]["mean"] == mine["score"]["mean"]
     other = next(row for row in report["rows"] if row["player"] == "random" and row["seat"] == "all")
     assert figures["games/tic_tac_toe/random/start/losses"]["high"] == other["losses"]["high"]
+    (pair,) = report["comparisons"]
+    gain = mine["score"]["mean"] - other["score"]["mean"]
+    assert figures["games/tic_tac_toe/random/gain"]["mean"] == pytest.approx(gain)
+    assert figures["games/tic_tac_toe/random/gain"]["low"] == pair["score"]["difference"]["low"]
+    assert figures["games/tic_tac_toe/random/differing"]["mean"] == len(pair["differing"]) / 4
 
     settings = ExactSettings("mcts:2", cases="kuhn_poker", samples=1)
     exact_report.write(evaluate_exactly(settings, tmp_path, quiet), tmp_path)

@@ -25,7 +25,6 @@ def main() -> None:
     # Late, because these import torch: help and a wrong option do not need torch.
     from veritas_rl.checkpoints import agreement, models
     from veritas_rl.checkpoints.folder import write_whole
-    from veritas_rl.judging.verdicts import of_agreement
     from veritas_rl.viewing.games_page import asked_in, read_games
 
     try:
@@ -40,7 +39,7 @@ def main() -> None:
         write_whole(given.output, found.to_json())
     except OSError as error:
         raise UserError(f"{given.output} cannot be written ({error}): choose another --output") from error
-    print(of_agreement(given.output))
+    print(found.in_words())
 
 
 if __name__ == "__main__":

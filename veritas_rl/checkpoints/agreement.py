@@ -69,6 +69,15 @@ class Agreement:
         """Whether the logits are within the tolerance, and the same token is likeliest at `AGREEMENT` of the places."""
         return self.largest <= self.tolerance and self.agreeing >= AGREEMENT * self.places
 
+    def in_words(self) -> str:
+        """Whether the merged model is the same, in a sentence."""
+        return (
+            f"merged against base + adapter: {'the same' if self.holds else 'NOT the same'}: logits differ by "
+            f"{self.largest:.2g} at most, tolerance {self.tolerance:.2g} in {self.dtype}; both find the same token "
+            f"most likely at {self.agreeing} of {self.places} positions ({self.agreeing / self.places:.3%}, at least "
+            f"{AGREEMENT:.1%} required) of {self.prompts} prompts; prompts that differ: {len(self.disagreeing)}"
+        )
+
     def to_json(self) -> str:
         """The comparison as JSON."""
         return json.dumps({**dataclasses.asdict(self), "wanted": AGREEMENT, "holds": self.holds}, indent=2) + "\n"

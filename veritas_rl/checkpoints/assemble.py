@@ -36,6 +36,7 @@ from veritas_rl.checkpoints.adapter import (
 from veritas_rl.checkpoints.folder import check_empty, whole_folder
 from veritas_rl.checkpoints.layout import (
     ADAPTER,
+    MERGE_REPORT,
     META,
     CheckpointInfo,
     LoraInfo,
@@ -50,8 +51,6 @@ from veritas_rl.checkpoints.origin import Origin, licence_of, origin_of, version
 from veritas_rl.checkpoints.shards import whole_state
 from veritas_rl.errors import UserError
 from veritas_rl.paths import ROOT, in_checkout
-
-REPORT = "merge.json"
 
 
 class NothingTrained(UserError):
@@ -114,7 +113,7 @@ def merge_adapter(base_name: str, adapter: Path, target: Path, *, trust_remote_c
     check_empty(target)
     base = Base.find(base_name)
     own = base.folder
-    trained = (adapter.parent if adapter.name == ADAPTER else adapter) / REPORT
+    trained = (adapter.parent if adapter.name == ADAPTER else adapter) / MERGE_REPORT
     if (adapter / ADAPTER).is_dir():
         own, adapter = (adapter if (adapter / "config.json").is_file() else own), adapter / ADAPTER
     check_mergeable(adapter)
@@ -271,7 +270,7 @@ def _write_merged(
         origin=dataclasses.replace(origin, on_hub=base.on_hub),
     )
     compare.check_logits(proof)
-    (beside / REPORT).write_text(proof.to_json(), encoding="utf-8")
+    (beside / MERGE_REPORT).write_text(proof.to_json(), encoding="utf-8")
     return proof
 
 
@@ -318,7 +317,7 @@ def _write_state(
         shard_tensors=equal,
         origin=dataclasses.replace(origin, on_hub=base is not None and base.on_hub),
     )
-    (beside / REPORT).write_text(proof.to_json(), encoding="utf-8")
+    (beside / MERGE_REPORT).write_text(proof.to_json(), encoding="utf-8")
     return proof
 
 

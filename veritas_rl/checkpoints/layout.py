@@ -42,6 +42,9 @@ INFO, RECORD = "checkpoint.json", "run.json"
 ADAPTER = "lora_adapter"
 """The folder of the adapter in the folder of a merged model."""
 
+MERGE_REPORT = "merge.json"
+"""The proof of the merge in the folder of a merged model."""
+
 META = "lora_train_meta.json"
 """verl's record of an adapter in the folder of a role."""
 

@@ -18,9 +18,8 @@ from jinja2 import Environment, StrictUndefined
 
 from veritas_rl.checkpoints import compare
 from veritas_rl.checkpoints.adapter import SETTINGS, headers, weights_fingerprint
-from veritas_rl.checkpoints.assemble import REPORT
 from veritas_rl.checkpoints.folder import write_whole
-from veritas_rl.checkpoints.layout import INFO
+from veritas_rl.checkpoints.layout import INFO, MERGE_REPORT
 from veritas_rl.checkpoints.models import Base
 from veritas_rl.checkpoints.origin import Origin
 from veritas_rl.errors import UserError
@@ -70,7 +69,7 @@ class Publication:
             path.relative_to(self.folder).as_posix()
             for path in self.files
             if path.suffix == ".json"
-            and path.name in (REPORT, SETTINGS, "base_model.json")
+            and path.name in (MERGE_REPORT, SETTINGS, "base_model.json")
             and re.search(r'": "(/|~)', path.read_text(encoding="utf-8"))
         ]
 
@@ -285,7 +284,7 @@ def _check_model(folder: Path) -> None:
 
 
 def _merge_report(folder: Path) -> dict[str, Any]:
-    file = folder / REPORT
+    file = folder / MERGE_REPORT
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
         if not isinstance(values, dict):
@@ -301,7 +300,7 @@ def _origin_of(folder: Path, merge: Mapping[str, Any]) -> Origin:
     try:
         return Origin.from_values(merge.get("origin", {}))
     except (TypeError, AttributeError) as error:
-        raise UserError(f"{folder / REPORT} is damaged ({error}): merge again") from error
+        raise UserError(f"{folder / MERGE_REPORT} is damaged ({error}): merge again") from error
 
 
 def _measures(found: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -50,9 +50,10 @@ def departures(
 
 
 def _tree(configuration: DictConfig) -> Any:
-    """The settings of a training. Other stages follow the recipe's file, whatever the training's settings are."""
+    """The settings of a training. Those of the other stages follow them and the recipe's `values`."""
     tree: Any = OmegaConf.to_container(configuration, resolve=True)
-    tree["veritas_rl"].pop("recipe", None)
+    recipe = tree["veritas_rl"].pop("recipe", None) or {}
+    tree["veritas_rl"]["recipe"] = {"values": recipe.get("values")}
     return tree
 
 

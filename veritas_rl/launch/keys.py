@@ -113,7 +113,8 @@ def check(
         settings = {name: value for name, value in recipe.settings().items() if name != "defaults"}
         written = sorted(f"++{key}={value}" for key, value in _leaves(settings, ""))
         loading = recipe.overrides()
-        others = [override for override in overrides if override not in loading]
+        # A changed value of the recipe's own is one that Hydra has found.
+        others = [one for one in overrides if one not in loading and not one.startswith("veritas_rl.recipe.values.")]
         chosen = {override.partition("=")[0] for override in others}
         choices = [f"{group}={choice}" for group, choice in recipe.choices().items() if group not in chosen]
         overrides = [*choices, *written, *others]

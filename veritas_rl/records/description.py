@@ -6,6 +6,7 @@
         sft: [trainer.total_epochs=25]                  # overrides of a supervised fine-tuning before RL
         judge:                                          # evaluations: options of train/tools/evaluate.py, by name
           exact: {exact: true, games: kuhn_poker, prompt: brief, every_step: true}
+          merged: {checkpoint: merged, compare: adapter, games: kuhn_poker, prompt: brief}
         curve: [task/success]                           # the metrics that the pages show by step
         expected: {exact/kuhn_poker/nash_conv: [0.0, 0.2]}
         values: {epochs: 25}                            # for `${veritas_rl.recipe.values.epochs}` in a base
@@ -21,7 +22,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from veritas_rl.basis import Basis
@@ -29,6 +30,10 @@ from veritas_rl.composition import with_bases
 from veritas_rl.errors import UserError, unknown
 
 CONFIG = "config.yaml"
+NODE = "veritas_rl.recipe"
+
+MERGED = "merged"
+"""The value of a judgement's option `checkpoint` that names the merged model."""
 
 TRAINERS = ("rl", "sft")
 
@@ -66,7 +71,9 @@ class Description:
         trainer: "rl", or "sft" for supervised fine-tuning alone.
         sft: Hydra overrides of the supervised fine-tuning before RL; None for no fine-tuning.
         judge: The judgements of the trained model: options of train/tools/evaluate.py, by the judgement's name. The
-            option "average" judges the mean of the weights of so many last checkpoints.
+            option "average" judges the mean of the weights of so many last checkpoints. The option "checkpoint" with
+            the value "merged" judges the model that a merge makes of the last checkpoint, and `compare: adapter`
+            compares it with its base and the unmerged adapter.
         curve: The metrics that are shown by step.
         expected: The band of each figure: the lowest and the highest expected mean.
         short: The short form; None if there is none.
@@ -123,11 +130,23 @@ def read_description(folder: Path) -> Description | None:
     """
     file = folder / CONFIG
     tree = with_bases(file)
-    if OmegaConf.select(tree, "veritas_rl.recipe") is None:
-        return None
-    where = f"{file}: veritas_rl.recipe"
+    return None if OmegaConf.select(tree, NODE) is None else description_in(tree, file)
+
+
+def description_in(tree: DictConfig, file: Path) -> Description:
+    """The description in the settings of a recipe, without its basis.
+
+    Args:
+        tree: The settings of the recipe's file with its bases, or the configuration of a run of the recipe. References
+            of the description take the values that are there.
+        file: The recipe's config.yaml.
+
+    Raises:
+        UserError: The description is invalid.
+    """
+    where = f"{file}: {NODE}"
     try:
-        values: Any = OmegaConf.to_container(tree.veritas_rl.recipe, resolve=True)
+        values: Any = OmegaConf.to_container(OmegaConf.select(tree, NODE), resolve=True)
     except OmegaConfBaseException as error:
         why = " ".join(str(error).split())
         raise UserError(f"{where} refers to what neither the recipe nor its bases set: {why}") from error
@@ -186,6 +205,8 @@ def _judgements(value: Any, where: str, known: Mapping[str, Any] | None = None) 
             raise unknown(f"judgement in {where}", name, known)
         if not isinstance(name, str) or not name.replace("_", "").isalnum():
             raise UserError(f"{where}: the name of a judgement has letters, digits and _ only, got {name!r}")
+        if (chosen := value[name].get("checkpoint", MERGED)) != MERGED:
+            raise unknown(f"checkpoint in {where}.{name}", chosen, (MERGED,))
     return {name: dict(options) for name, options in value.items()}
 
 

@@ -14,6 +14,9 @@ LAST = 10
 OF_ROWS = ("score", "success", "wins", "draws", "losses", "legal")
 """The rates of an evaluation that become figures."""
 
+GAIN = "gain"
+"""The last part of the name of a difference between the trained model and the one before."""
+
 OF_POLICIES = ("nash_conv", "optimal_rate", "illegal_mean", "value_seat_0/worst_case", "value_seat_1/worst_case")
 """The metrics of an exact evaluation that become figures."""
 
@@ -36,7 +39,8 @@ def _leaves(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Figure]
 def figures_of_games(report: Mapping[str, Any], name: str) -> dict[str, Figure]:
     """The judged player's rates over all seats in the report.json of an evaluation: `NAME/CASE/OPPONENT/score`.
 
-    The rates of a compared player are named `NAME/CASE/OPPONENT/start/score`.
+    The rates of a compared player are named `NAME/CASE/OPPONENT/start/score`. `NAME/CASE/OPPONENT/gain` is the judged
+    player's score less that of the compared player on the same deals, and `differing` the share of games that differ.
     """
     found: dict[str, Figure] = {}
     settings = report["settings"]
@@ -50,7 +54,24 @@ def figures_of_games(report: Mapping[str, Any], name: str) -> dict[str, Figure]:
         for measure, value in row["measures"].items():
             if (figure := as_figure(value)) is not None:
                 found[f"{name}/{row['case']}/{row['opponent']}/{whose}{measure}"] = figure
+    for pair in report["comparisons"]:
+        where = f"{name}/{pair['case']}/{pair['opponent']}"
+        if (figure := as_figure(pair["score"]["difference"])) is not None:
+            found[f"{where}/{GAIN}"] = figure
+        found[f"{where}/differing"] = {"mean": len(pair["differing"]) / pair["games"]}
     return found
+
+
+def figures_of_agreement(found: Mapping[str, Any], name: str) -> dict[str, Figure]:
+    """The agreement of a merged model with its base and adapter, see `veritas_rl.checkpoints.agreement`.
+
+    `NAME/same tokens` is the share of places with the same most likely token, and `NAME/logits` the largest difference
+    of two logits as a share of what rounding explains.
+    """
+    return {
+        f"{name}/same tokens": {"mean": found["agreeing"] / found["places"]},
+        f"{name}/logits": {"mean": found["largest"] / found["tolerance"]},
+    }
 
 
 def figures_of_suite(report: Mapping[str, Any], name: str) -> dict[str, Figure]:

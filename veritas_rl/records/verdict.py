@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from veritas_rl.basis import EARLIER_SETTINGS, OTHER_TASKS
 from veritas_rl.records.description import Description
+from veritas_rl.records.figures import GAIN
 from veritas_rl.records.result import Figure, Result, origin, same_kind
 
 MOST_DEPARTURES = 8
@@ -24,7 +25,7 @@ class Verdict:
     """The verdict on a run.
 
     Attributes:
-        lines: A line for each band, and a summary as the last line.
+        lines: A line for each band, one for each other gain, and a summary as the last line.
         confirmed: Whether the run used the recipe unchanged, every figure is in its band, and the bands come from runs
             of the unchanged recipe.
     """
@@ -57,6 +58,8 @@ def judge(result: Result, description: Description, kept: Sequence[Result]) -> V
             where = "below" if found["mean"] < low else "above" if found["mean"] > high else "in"
         outside += where != "in"
         lines.append(f"{figure}: {given}, {where} the band [{low:g}, {high:g}] ({among})")
+    gains = {name: figure for name, figure in result.figures.items() if name.endswith(f"/{GAIN}") and name not in bands}
+    lines += [f"{name}: {shown(figure)}" for name, figure in gains.items()]
     if result.departures:
         lines.append(f"no verdict on recipe {result.recipe}: {departures_in_words(result.departures)}")
     elif remark := result.remark(description):
