@@ -26,10 +26,11 @@ from veritas_rl.launch.dead_keys import (
     WITHOUT_EFFECT,
 )
 from veritas_rl.launch.recipes import Recipe
+from veritas_rl.records.description import NODE, VALUES
 
 OPEN = (
     # What checks these names itself, or hands them on.
-    *(TASKS, "data.apply_chat_template_kwargs", f"{REWARD}.reward_kwargs", "veritas_rl.recipe"),
+    *(TASKS, "data.apply_chat_template_kwargs", f"{REWARD}.reward_kwargs", NODE),
     *("ray_kwargs", "transfer_queue", "hydra", "global_profiler"),
 )
 """The nodes to which any key may be added, besides those that are empty or not set."""
@@ -114,7 +115,7 @@ def check(
         written = sorted(f"++{key}={value}" for key, value in _leaves(settings, ""))
         loading = recipe.overrides()
         # A changed value of the recipe's own is one that Hydra has found.
-        others = [one for one in overrides if one not in loading and not one.startswith("veritas_rl.recipe.values.")]
+        others = [one for one in overrides if one not in loading and not one.startswith(f"{VALUES}.")]
         chosen = {override.partition("=")[0] for override in others}
         choices = [f"{group}={choice}" for group, choice in recipe.choices().items() if group not in chosen]
         overrides = [*choices, *written, *others]

@@ -25,18 +25,27 @@ import psutil
 from omegaconf import DictConfig
 
 from veritas_rl.checkpoints.folder import write_whole
-from veritas_rl.checkpoints.layout import ADAPTER, MERGE_REPORT
+from veritas_rl.checkpoints.layout import ADAPTER
 from veritas_rl.errors import UserError
 from veritas_rl.launch import command as command_line
 from veritas_rl.launch import configuration as conf
-from veritas_rl.launch import resume
+from veritas_rl.launch import recipe_stages, resume
 from veritas_rl.launch.departures import departures
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.launch.recipe_basis import described
-from veritas_rl.launch.recipes import FILE, FOLDER, WORD, Recipe, recipe_of
+from veritas_rl.launch.recipes import FOLDER, WORD, Recipe, recipe_of
 from veritas_rl.launch.trainer import Trainer
 from veritas_rl.paths import ROOT, experiment_name, to_type
-from veritas_rl.records.description import MERGED, NODE, Description, Form, description_in, read_description
+from veritas_rl.records.description import (
+    CONFIG,
+    MERGED,
+    NODE,
+    VALUES,
+    Description,
+    Form,
+    description_in,
+    read_description,
+)
 from veritas_rl.records.figures import (
     curves_of,
     figures_of_agreement,
@@ -53,7 +62,6 @@ RUNS = ROOT / "train/outputs/recipes"
 
 SAMPLE_SECONDS = 10
 COST = "cost.json"
-AGREEMENT = "agreement.json"
 DEMONSTRATIONS = ("train", "val")
 
 
@@ -168,9 +176,9 @@ class RecipeRun:
         recipe, own = recipe_of(typed, conf.GROUPS)
         assert recipe is not None
         for override in own:
-            if override.lstrip("+~").startswith(f"{NODE}.") and not override.startswith(f"{NODE}.values."):
+            if override.lstrip("+~").startswith(f"{NODE}.") and not override.startswith(f"{VALUES}."):
                 raise UserError(
-                    f"{override} has no effect: of a recipe's stages only {NODE}.values can be set: change a copy of "
+                    f"{override} has no effect: of a recipe's stages only {VALUES} can be set: change a copy of "
                     f"{recipe.folder}"
                 )
         description = described(recipe.folder, {one.kind: one for one in (trainer, fine_tuner)})
@@ -190,7 +198,7 @@ class RecipeRun:
         record = resume.Record.read(found) if found else None
         if record is not None and (record.finished or record.command != command):
             raise UserError(f"{found} holds another run: set trainer.experiment_name to another name")
-        composed = description_in(configuration, recipe.folder / FILE)
+        composed = description_in(configuration, recipe.folder / CONFIG)
         description = replace(composed, basis=description.basis)
         return cls(
             trainer=trainer,
@@ -268,28 +276,19 @@ class RecipeRun:
         """The folder of the merged model."""
         return self.folder / "merged-model"
 
-    def agreement(self, name: str) -> list[str]:
-        """The command that compares the logits of the merged model and its adapter on the games of an evaluation."""
-        games = self.folder / name / "shown.jsonl"
-        tool = [sys.executable, "train/tools/compare_merged.py", "--merged", str(self.merged)]
-        return [*tool, "--games", str(games), "--output", str(self.folder / name / AGREEMENT)]
-
-    def after_training(self, judged: Path, start: Path | None) -> Iterator[tuple[str, Path, list[str], dict[str, str]]]:
-        """The stages after the training: a name, the file that completes it, the command, and its variables.
+    def after_training(self, judged: Path, start: Path | None) -> Iterator[recipe_stages.Stage]:
+        """The stages after the training.
 
         Args:
             judged: The checkpoint to evaluate.
             start: The start model.
         """
         for name, options in self.description.judge_of(self.form).items():
-            merged = options.get("checkpoint") == MERGED
-            if merged:
-                variables = {"CHECKPOINT_BASE": str(self.checkpoints), "TARGET_DIR": str(self.merged)}
-                command = [sys.executable, "-m", "veritas_rl.checkpoints.merge"]
-                yield "merge", self.merged / MERGE_REPORT, command, variables
-            yield name, self._report(name, options), self.judgement(name, judged, start), {}
+            if options.get("checkpoint") == MERGED:
+                yield recipe_stages.merge(self.checkpoints, self.merged)
+            yield recipe_stages.of_tool(name, self._report(name, options), self.judgement(name, judged, start))
             if options.get("compare") == "adapter" and options.get("games_to_show"):
-                yield f"logits of {name}", self.folder / name / AGREEMENT, self.agreement(name), {}
+                yield recipe_stages.agreement(name, self.merged, self.folder / name)
 
     def describe(self) -> None:
         """Print the stages before and after the training, and the departures from the recipe."""
@@ -298,9 +297,9 @@ class RecipeRun:
         if (chosen := self.fine_tuning()) is not None:
             command = to_type(f"bash train/scripts/openspiel-SFT-trainer.sh {shlex.join(chosen)}")
             print(f"note: the first stage is {command}", file=sys.stderr)
-        for name, _, command, variables in self.after_training(self.checkpoints, Path("START")):
-            beside = " (START is the model that training starts from)" if "START" in command else ""
-            print(f"note: {name} follows{beside}: {_typed(command, variables)}", file=sys.stderr)
+        for stage in self.after_training(self.checkpoints, Path("START")):
+            beside = " (START is the model that training starts from)" if "START" in stage.command else ""
+            print(f"note: {stage.name} follows{beside}: {stage.typed}", file=sys.stderr)
 
     def check(self) -> None:
         """Plan the first training, so that a mistake ends the run before it starts.
@@ -329,15 +328,14 @@ class RecipeRun:
             with self._stage(self.trainer.kind.upper()):
                 self._train(self.trainer, self.training())
         judged = self.checkpoints if self.trainer.kind == "rl" else self._model_of(self.checkpoints)
-        for name, completed, command, variables in self.after_training(judged, self._start()):
-            if completed.exists():
+        for stage in self.after_training(judged, self._start()):
+            if stage.completed.exists():
                 continue
-            with self._stage(name):
-                print(f"\n{_typed(command, variables)}", flush=True)
-                # A step that the user's shell names would be another one.
-                environment = os.environ | ({"GLOBAL_STEP": ""} | variables if variables else {})
-                if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode:
-                    raise UserError(f"the stage {name} failed: its output is above")
+            with self._stage(stage.name):
+                print(f"\n{stage.typed}", flush=True)
+                environment = {**os.environ, **stage.variables}
+                if subprocess.run(stage.command, cwd=ROOT, env=environment, check=False).returncode:
+                    raise UserError(f"the stage {stage.name} failed: its output is above")
 
     def _train(self, trainer: Trainer, overrides: Sequence[str]) -> None:
         command_line.run(trainer.plan, overrides, self.hardware, dry=False)
@@ -399,7 +397,7 @@ class RecipeRun:
                 figures |= figures_of_suite(report, name)
             else:
                 figures |= figures_of_games(report, name)
-            if (compared := self.folder / name / AGREEMENT).exists():
+            if (compared := self.folder / name / recipe_stages.AGREEMENT).exists():
                 figures |= figures_of_agreement(json.loads(compared.read_text()), name)
         cost = json.loads((self.folder / COST).read_text())
         assert self.description.basis is not None
@@ -416,14 +414,6 @@ class RecipeRun:
             figures=figures,
             curves=curves,
         )
-
-
-def _typed(command: Sequence[str], variables: Mapping[str, str]) -> str:
-    """A command of a stage as a user types it."""
-    if variables:
-        set_before = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
-        return to_type(f"{set_before} bash train/scripts/merge-ppo.sh")
-    return to_type(shlex.join(["python", *command[1:]]))
 
 
 def _named(name: str) -> str:

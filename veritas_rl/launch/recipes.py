@@ -22,9 +22,9 @@ from omegaconf import OmegaConf
 from veritas_rl.composition import SEARCHED, VERL, quoted, with_bases
 from veritas_rl.errors import UserError, unknown
 from veritas_rl.paths import ROOT
+from veritas_rl.records.description import CONFIG
 
 FOLDER = ROOT / "train/recipes"
-FILE = "config.yaml"
 WORD = "recipe="
 
 
@@ -47,7 +47,7 @@ class Recipe:
         """The Hydra overrides that load the recipe as a separate group, which is appended last. They also work in
         verl's process."""
         places = (VERL, f"file://{self.folder.parent}")
-        return [f"{SEARCHED}[{','.join(map(quoted, places))}]", f"+{self.name}@_global_={Path(FILE).stem}"]
+        return [f"{SEARCHED}[{','.join(map(quoted, places))}]", f"+{self.name}@_global_={Path(CONFIG).stem}"]
 
     def settings(self) -> dict[str, Any]:
         """The contents of the recipe's `config.yaml` and its bases.
@@ -55,11 +55,11 @@ class Recipe:
         Raises:
             UserError: A file is not YAML, or not a mapping.
         """
-        return OmegaConf.to_container(with_bases(self.folder / FILE))  # pyright: ignore[reportReturnType]
+        return OmegaConf.to_container(with_bases(self.folder / CONFIG))  # pyright: ignore[reportReturnType]
 
     def written(self, key: str) -> list[str]:
         """The value of a key in `config.yaml` and its bases as an override; nothing if they do not set it."""
-        value = OmegaConf.select(with_bases(self.folder / FILE), key)
+        value = OmegaConf.select(with_bases(self.folder / CONFIG), key)
         return [] if value is None else [f"{key}={value}"]
 
     def choices(self) -> dict[str, str]:
@@ -85,10 +85,10 @@ def recipe_of(typed: Sequence[str], taken: Sequence[str]) -> tuple[Recipe | None
 
 def _find(given: str, taken: Sequence[str]) -> Recipe:
     folder = Path(given).expanduser().absolute() if "/" in given else FOLDER / given
-    if not (folder / FILE).is_file():
+    if not (folder / CONFIG).is_file():
         if "/" in given:
-            raise UserError(f"{folder} is not a recipe: it has no {FILE}")
-        raise unknown("recipe", given, (path.parent.name for path in FOLDER.glob(f"*/{FILE}")))
+            raise UserError(f"{folder} is not a recipe: it has no {CONFIG}")
+        raise unknown("recipe", given, (path.parent.name for path in FOLDER.glob(f"*/{CONFIG}")))
     if not re.fullmatch(r"[A-Za-z_][\w-]*", folder.name, re.ASCII) or folder.name in taken:
         raise UserError(
             f"{folder.name} is not allowed as the name of a recipe's folder: use letters, digits, _ and -, and not the "

@@ -383,7 +383,7 @@ def render() -> dict[Path, str]:
         config=config,
         configs=configs,
         bases={path.stem: read(path).meaning for path in sorted((conf.CONFIG_DIR / "base").glob("*.yaml"))},
-        recipes={path.parent.name: read(path).meaning for path in sorted(recipes.FOLDER.glob(f"*/{recipes.FILE}"))},
+        recipes={path.parent.name: read(path).meaning for path in sorted(recipes.FOLDER.glob(f"*/{recipes.CONFIG}"))},
         row=row,
         shown_machines=[machine.overrides() for machine in SHOWN_MACHINES],
         variables=[(variable, *becomes(variable, sources)) for variable in VARIABLES],

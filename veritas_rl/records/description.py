@@ -31,6 +31,7 @@ from veritas_rl.errors import UserError, unknown
 
 CONFIG = "config.yaml"
 NODE = "veritas_rl.recipe"
+VALUES = f"{NODE}.values"
 
 MERGED = "merged"
 """The value of a judgement's option `checkpoint` that names the merged model."""

@@ -9,7 +9,7 @@ import yaml
 
 from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.checkpoints.origin import TASKS
-from veritas_rl.launch.recipes import FILE, FOLDER
+from veritas_rl.launch.recipes import CONFIG, FOLDER
 from veritas_rl.launch.start import VARIABLE
 
 OPENSPIEL, MIXTURE = "openspiel", "mixture"
@@ -116,8 +116,8 @@ class Answers:
         folder.mkdir(parents=True, exist_ok=True)
         head = f"# Written by train/tools/configure.py. Start it with:\n#\n#   {self.command}\n"
         body = yaml.safe_dump(self.recipe(), sort_keys=False, default_flow_style=None, width=120)
-        write_whole(folder / FILE, head + body)
-        return folder / FILE
+        write_whole(folder / CONFIG, head + body)
+        return folder / CONFIG
 
     def variables(self) -> dict[str, str | None]:
         """The variables for `.env`, by name; None for variables to remove."""
