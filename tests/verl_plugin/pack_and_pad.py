@@ -15,10 +15,10 @@ from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.config import TrainingWorkerConfig
-from verl.workers.engine_workers import TrainingWorker
 from verl.workers.utils.losses import ppo_loss, value_loss
 
 from veritas_rl.launch.configuration import compose_configuration
+from veritas_rl.verl_plugin.workers import LearnerWorker
 
 MINI_BATCHES, SAMPLES = 10, 6
 LONGEST_PROMPT, LONGEST_REPLY = 96, 64
@@ -48,7 +48,7 @@ def configuration(model: str, *, packed: bool) -> DictConfig:
     )
 
 
-def worker(kind: str, config: Any, model: Any, loss: Any) -> TrainingWorker:
+def worker(kind: str, config: Any, model: Any, loss: Any) -> LearnerWorker:
     """verl's worker for one learner, ready to train."""
     config.engine.use_dynamic_bsz = True
     config.engine.max_token_len_per_gpu = config.ppo_max_token_len_per_gpu
@@ -59,13 +59,13 @@ def worker(kind: str, config: Any, model: Any, loss: Any) -> TrainingWorker:
         optimizer_config=config.optim,
         checkpoint_config=config.checkpoint,
     )
-    built = TrainingWorker(made)
+    built = LearnerWorker(made)
     built.reset()
     built.set_loss_fn(loss)
     return built
 
 
-def learners(model: str, *, packed: bool) -> dict[str, TrainingWorker]:
+def learners(model: str, *, packed: bool) -> dict[str, LearnerWorker]:
     """Actor and critic, made as verl's trainer makes them."""
     node = configuration(model, packed=packed)
     actor, critic = omega_conf_to_dataclass(node.actor_rollout_ref.actor), omega_conf_to_dataclass(node.critic)
@@ -118,7 +118,7 @@ def batch(number: int) -> TensorDict:
 class Gradients:
     """Keeps the gradient of all weights at each update of a worker; verl clears it after the optimizer step."""
 
-    def __init__(self, learner: TrainingWorker) -> None:
+    def __init__(self, learner: LearnerWorker) -> None:
         self.last = torch.empty(0)
         self._engine: Any = learner.engine
         self._step = self._engine.optimizer_step

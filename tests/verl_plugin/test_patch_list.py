@@ -4,12 +4,12 @@ import inspect
 
 import pytest
 
-from veritas_rl.verl_plugin import engine_patches, patch_list, patches, vllm_patches
+from veritas_rl.verl_plugin import patch_list, patches
 from veritas_rl.verl_plugin.cpu import corrections
 from veritas_rl.verl_plugin.cpu import patches as speed
 from veritas_rl.verl_plugin.patching import patches_in
 
-MODULES = (engine_patches, patches, vllm_patches, corrections, speed)
+MODULES = (patches, corrections, speed)
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -26,3 +26,13 @@ def test_every_patch_stands_in_it_with_what_it_does(module) -> None:
         assert f"| `{patch.name}` | `{patch.module}` | {patch.summary} |\n" in page
         assert patch.summary.endswith(".")
         assert ": " in patch.summary
+
+
+def test_every_method_stands_in_it_with_what_it_fixes() -> None:
+    page = patch_list.PAGE.read_text()
+    found = [method for file in patch_list.CLASSES for method in patch_list.methods_in(file)]
+    assert {"FSDPEngineWithLMHead", "TrainingWorker", "vLLMHttpServer"} <= {extended for _, extended, _ in found}
+    for name, extended, words in found:
+        assert f"| `{name}` | `{extended}` | {words} |\n" in page
+        assert words.endswith(".")
+        assert ": " in words

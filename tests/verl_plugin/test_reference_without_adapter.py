@@ -11,7 +11,7 @@ from torch import distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.testing._internal.distributed.fake_pg import FakeStore
-from verl.workers.engine.fsdp.transformer_impl import FSDPEngine
+from verl.workers.engine.base import EngineRegistry
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def test_every_update_after_a_pass_of_the_reference_trains_the_adapter(reshard: 
     mesh = init_device_mesh("cpu", (1,))
     for part in (base[0], base[1], module):
         fully_shard(part, mesh=mesh, reshard_after_forward=reshard)
-    engine: Any = SimpleNamespace(module=module)
+    engine: Any = SimpleNamespace(module=module, _start_adapter=None)
 
     def trained() -> int:
         """The number of weights of the adapter that get a gradient."""
@@ -44,6 +44,6 @@ def test_every_update_after_a_pass_of_the_reference_trains_the_adapter(reshard: 
     if trained_before:
         assert trained() == 4
     for _ in range(2):
-        with torch.no_grad(), FSDPEngine.disable_adapter(engine):
+        with torch.no_grad(), EngineRegistry.get_engine_cls("language_model", "fsdp2").disable_adapter(engine):
             torch.testing.assert_close(module(inputs), plain)
         assert [trained() for _ in range(3)] == [4] * 3

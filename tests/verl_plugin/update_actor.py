@@ -11,18 +11,18 @@ from typing import Any
 import torch
 from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
-from verl.workers.engine_workers import TrainingWorker
 
 from veritas_rl.launch.configuration import compose_configuration
 from veritas_rl.verl_plugin.alone import worker_of
+from veritas_rl.verl_plugin.workers import LearnerWorker
 
 SAMPLES, EPOCHS = 32, 2
 GROUP = 4
 """Samples with one prompt."""
 
 
-def actor(overrides: list[str]) -> TrainingWorker:
-    """verl's worker for the actor of a composed configuration."""
+def actor(overrides: list[str]) -> LearnerWorker:
+    """The worker for the actor of a composed configuration."""
     return worker_of("actor", compose_configuration(overrides))
 
 

@@ -12,15 +12,15 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from verl.utils.config import omega_conf_to_dataclass
-from verl.workers.rollout.vllm_rollout.vllm_async_server import vLLMHttpServer
 from vllm.engine.arg_utils import AsyncEngineArgs  # pyright: ignore[reportMissingImports]
 from vllm.platforms import current_platform  # pyright: ignore[reportMissingImports]
 
 from veritas_rl.launch.configuration import compose_configuration, context_overrides
+from veritas_rl.verl_plugin.vllm.server import VllmServer
 
 
-class Server(vLLMHttpServer):
-    """verl's server that keeps the parsed arguments instead of starting an engine."""
+class Server(VllmServer):
+    """The server that keeps the parsed arguments instead of starting an engine."""
 
     async def run_server(self, args: Any) -> None:
         self.parsed = args

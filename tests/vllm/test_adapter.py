@@ -44,7 +44,7 @@ def test_the_digests_of_an_engine_are_those_of_its_adapter(tmp_path: Path, monke
         enable_lora=True,
         max_lora_rank=8,
         kv_cache_memory_bytes=1 << 26,
-        worker_extension_cls="verl.workers.rollout.vllm_rollout.utils.vLLMColocateWorkerExtension",
+        worker_extension_cls="veritas_rl.verl_plugin.vllm.extension.WorkerExtension",
     )
 
     def held() -> Comparison:

@@ -67,14 +67,19 @@ def with_estimate(
     return tq.kv_batch_put(keys=batch.keys, partition_id=str(batch.partition_id), fields=made)
 
 
-def share_of_zeros(batch: KVBatchMeta) -> float:
-    """The share of a batch's replies whose learned tokens all have the advantage 0, without padding."""
+def signal(batch: KVBatchMeta) -> tuple[float, bool]:
+    """What a batch says about the policy, without padding.
+
+    Returns:
+        The share of replies whose learned tokens all have the advantage 0, and whether a reward is other than 0.
+    """
     real = [key for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding", False)]
-    columns = ["advantages", "response_mask"]
+    columns = ["advantages", "response_mask", "rm_scores"]
     data = tq.kv_batch_get(keys=real, partition_id=str(batch.partition_id), select_fields=columns)
-    rows = zip(data.get("advantages").unbind(), data.get("response_mask").unbind(), strict=True)
+    advantages, masks, scores = (data.get(column).unbind() for column in columns)
     # A NaN does not count as 0, so that the update is made, and its check reports the NaN.
-    return fmean(bool((abs(advantages) * mask < ROUNDING).all()) for advantages, mask in rows)
+    moves = ~(torch.cat(advantages).abs() * torch.cat(masks) < ROUNDING)
+    return fmean(not bool(row.any()) for row in moves.split([*map(len, masks)])), bool(torch.cat(scores).any())
 
 
 def without_advantages(batch: KVBatchMeta) -> KVBatchMeta:

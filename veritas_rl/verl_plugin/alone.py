@@ -1,4 +1,4 @@
-"""verl's workers for actor and critic in one process, without Ray, for measurements and tests.
+"""The workers of actor and critic in one process, without Ray, for measurements and tests.
 
 The process needs torch's variables of a process group: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT.
 """
@@ -13,16 +13,16 @@ from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.config import TrainingWorkerConfig
-from verl.workers.engine_workers import TrainingWorker
 from verl.workers.utils.losses import ppo_loss, value_loss
 
 from veritas_rl.verl_plugin import dropout
+from veritas_rl.verl_plugin.workers import LearnerWorker
 
 ROLES = ("actor", "critic")
 
 
-def worker_of(role: str, configuration: DictConfig) -> TrainingWorker:
-    """verl's configured worker of a role, with its model loaded and its loss set.
+def worker_of(role: str, configuration: DictConfig) -> LearnerWorker:
+    """The configured worker of a role, with its model loaded and its loss set.
 
     Args:
         role: "actor" or "critic".
@@ -35,7 +35,7 @@ def worker_of(role: str, configuration: DictConfig) -> TrainingWorker:
     return worker
 
 
-def _actor(configuration: DictConfig) -> tuple[TrainingWorker, Any]:
+def _actor(configuration: DictConfig) -> tuple[LearnerWorker, Any]:
     node = configuration.actor_rollout_ref
     model, config = omega_conf_to_dataclass(node.model), omega_conf_to_dataclass(node.actor)
     config.model_config = model
@@ -49,10 +49,10 @@ def _actor(configuration: DictConfig) -> tuple[TrainingWorker, Any]:
     made.engine_config.use_dynamic_bsz = True
     made.engine_config.max_token_len_per_gpu = node.actor.ppo_max_token_len_per_gpu
     made.engine_config.infer_max_token_len_per_gpu = node.rollout.log_prob_max_token_len_per_gpu
-    return TrainingWorker(made), partial(ppo_loss, config=config)
+    return LearnerWorker(made), partial(ppo_loss, config=config)
 
 
-def _critic(configuration: DictConfig) -> tuple[TrainingWorker, Any]:
+def _critic(configuration: DictConfig) -> tuple[LearnerWorker, Any]:
     config = omega_conf_to_dataclass(configuration.critic)
     config.engine.infer_max_token_len_per_gpu = config.ppo_infer_max_token_len_per_gpu
     config.engine.max_token_len_per_gpu = config.ppo_infer_max_token_len_per_gpu
@@ -64,15 +64,15 @@ def _critic(configuration: DictConfig) -> tuple[TrainingWorker, Any]:
         optimizer_config=config.optim,
         checkpoint_config=config.checkpoint,
     )
-    return TrainingWorker(made), partial(value_loss, config=config)
+    return LearnerWorker(made), partial(value_loss, config=config)
 
 
-def infer(role: str, worker: TrainingWorker, rows: TensorDict) -> Any:
+def infer(role: str, worker: LearnerWorker, rows: TensorDict) -> Any:
     """A pass without gradients: log-probabilities with entropy, or values."""
     return worker.infer_batch(_with_settings(rows, calculate_entropy=role == "actor", compute_loss=False))
 
 
-def update(role: str, worker: TrainingWorker, rows: TensorDict, configuration: DictConfig) -> dict[str, Any]:
+def update(role: str, worker: LearnerWorker, rows: TensorDict, configuration: DictConfig) -> dict[str, Any]:
     """One optimizer step over all rows.
 
     Returns:

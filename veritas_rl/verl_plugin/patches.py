@@ -1,8 +1,7 @@
-"""Patches of verl that every run needs, besides those of its FSDP engine."""
+"""Patches of functions of verl that every run needs. `engines` and `workers` replace classes."""
 
 import functools
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -79,74 +78,6 @@ def critic_head(module: Any) -> None:
         return model
 
     module.load_valuehead_model = load
-
-
-@patch_of("verl.workers.engine_workers")
-def learned_rows(module: Any) -> None:
-    """Losses are divided by padding and rejected tokens, by 0 if no token is learned: count learned rows and tokens.
-
-    The counts are of a mini-batch on all ranks. A row without a learned token is no sequence in the mean of
-    `loss_agg_mode=seq-mean-...`: padding, a prompt that was too long, a rejected reply. A mini-batch without a learned
-    token is left out: no forward pass, no step of the optimizer, so weights and moments stay as they are. So is every
-    mini-batch of a batch with the key `LEAVE_OUT`. They are counted in `skipped_updates`. The rate schedule counts
-    steps of training and goes on.
-    """
-    from veritas_rl.verl_plugin.columns import row_sums
-    from veritas_rl.verl_plugin.learning_watch import LEAVE_OUT, SKIPPED
-
-    worker = module.TrainingWorker
-    original = worker.train_batch
-    require_fault(original, "output = self.engine.train_batch(data, loss_function=self.loss_fn)")
-    torch, tu = module.torch, module.tu
-
-    @functools.wraps(original)
-    def train_batch(self: Any, data: Any) -> Any:
-        # Fine-tuning has no column of that name.
-        if "response_mask" not in data:
-            return original(self, data)
-        learned = row_sums(data["response_mask"])
-        counts = torch.stack([(learned > 0).sum(), learned.sum()]).to(self.device_name)
-        torch.distributed.all_reduce(counts, group=self.engine.get_data_parallel_group())
-        rows, tokens = counts.tolist()
-        if tokens and not tu.get(data, key=LEAVE_OUT, default=False):
-            data["loss_mask"] = data["response_mask"]  # without the tokens that `rollout_correction` has rejected
-            tu.assign_non_tensor(data, global_batch_size=rows)
-            return original(self, data)
-        metrics = {"mfu": 0.0, SKIPPED: module.Metric("sum", 1)}
-        if tu.get(data, key="update_lr_scheduler", default=False):
-            metrics["lr"] = self.engine.lr_scheduler_step()
-        return tu.get_tensordict({}, non_tensor_dict={"metrics": metrics})
-
-    worker.train_batch = train_batch
-
-
-MEANS = ("critic/vf_clipfrac", "critic/vpred_mean")
-"""Metrics of the critic's loss that are means over the tokens of a micro-batch."""
-
-
-@patch_of("verl.workers.utils.losses")
-def means_of_tokens(module: Any) -> None:
-    """Metrics such as `ppo_kl` count a micro-batch of padding as one of replies: average over all learned tokens."""
-    require_fault(module.ppo_loss, "pg_metrics = Metric.from_dict(pg_metrics, aggregation=AggregationType.MEAN)")
-    require_fault(module.value_loss, '"critic/vpred_mean": masked_mean(vpreds, response_mask).detach().item(),')
-    metric, kinds = module.Metric, module.AggregationType
-
-    def over_tokens(original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def loss_of(config: Any, model_output: Any, data: Any, dp_group: Any = None) -> Any:
-            loss, metrics = original(config, model_output, data, dp_group)
-            # Sums over micro-batches are averaged over ranks.
-            share = float(data["response_mask"].sum()) * data["dp_size"] / data["batch_num_tokens"]
-            for name, found in metrics.items():
-                if isinstance(found, metric) and found.aggregation is kinds.MEAN:
-                    metrics[name] = metric(kinds.SUM, found.aggregate() * share)
-                elif name in MEANS:
-                    metrics[name] = metric(kinds.SUM, found * share)
-            return loss, metrics
-
-        return loss_of
-
-    module.ppo_loss, module.value_loss = over_tokens(module.ppo_loss), over_tokens(module.value_loss)
 
 
 @patch_of("verl.trainer.ppo.core_algos")
@@ -230,106 +161,6 @@ def metrics_file(module: Any) -> None:
     logger.__init__ = initialize
 
 
-@patch_of("verl.utils.fsdp_utils")
-def adapter_of_shards(module: Any) -> None:
-    """PEFT 0.21 finds no adapter inside FSDP 1 or in one layer, so verl sends an empty adapter: gather it directly."""
-    original = module.collect_lora_params
-    require_fault(original, "lora_params = get_peft_model_state_dict(peft_model)")
-
-    @functools.wraps(original)
-    def collect_lora_params(module: Any, layered_summon: bool, base_sync_done: bool) -> Any:
-        if not base_sync_done:
-            return original(module, layered_summon, base_sync_done)
-        from veritas_rl.verl_plugin.adapter_shards import gathered
-
-        return gathered(module)
-
-    module.collect_lora_params = collect_lora_params
-
-
-@patch_of("verl.workers.engine_workers")
-def adapter_delivery(module: Any) -> None:
-    """verl does not check that a rollout has the sent adapter: compare digests after each weight sync.
-
-    If they differ, the run ends with a one-line error.
-    """
-    worker = module.ActorRolloutRefWorker
-    original = worker.update_weights
-    require_fault(original, "per_tensor_param, peft_config=peft_config, base_sync_done=True, global_steps=global_steps")
-
-    @functools.wraps(original)
-    async def update_weights(self: Any, global_steps: int | None = None, mode: str = "auto") -> Any:
-        sent = await original(self, global_steps, mode)
-        engine = self.actor.engine
-        adapted = hasattr(getattr(engine.module, "_fsdp_wrapped_module", engine.module), "peft_config")
-        backend = mode if mode != "auto" else self.config.rollout.checkpoint_engine.backend
-        if adapted and not self.peft_merge and backend == "naive":
-            from veritas_rl.verl_plugin.adapter_delivery import AdapterWatch
-
-            if not hasattr(self, "_adapter_watch"):
-                self._adapter_watch = AdapterWatch(self.rollout)
-            await self._adapter_watch.check(engine, global_steps, self.rank)
-        return sent
-
-    worker.update_weights = update_weights
-
-
-@patch_of("verl.workers.engine_workers")
-def refreshed_reference(module: Any) -> None:
-    """The reference of the KL term keeps its first weights: let it follow the actor's weights if a batch requests it.
-
-    The trainer requests a copy with the key `REFRESH` in the batch, and an average with `AVERAGE`, see
-    `veritas_rl.reference`. Checkpoints then contain the average.
-    """
-    worker = module.ActorRolloutRefWorker
-    original = worker.compute_ref_log_prob
-    save, load = worker.save_checkpoint, worker.load_checkpoint
-    require_fault(original, "output = self.ref.infer_batch(data=data)")
-    require_fault(save, "self.actor.save_checkpoint(local_path,")
-    require_fault(load, "self.actor.load_checkpoint(local_path,")
-
-    @functools.wraps(original)
-    def compute_ref_log_prob(self: Any, data: Any) -> Any:
-        from veritas_rl.verl_plugin.reference import AVERAGE, REFRESH, WeightAverage, copy_weights
-
-        actor, reference = self.actor.engine.module, self.ref.engine.module
-        # The keys of a batch, whose columns the original fetches.
-        if data.extra_info.pop(REFRESH, False):
-            copy_weights(actor, reference)
-        if decay := data.extra_info.pop(AVERAGE, None):
-            if self._weight_average is None:
-                saved = self._saved_average
-                self._weight_average = WeightAverage.load(saved) if saved is not None else WeightAverage()
-            self._weight_average.update(actor, reference, decay)
-        return original(self, data)
-
-    @functools.wraps(save)
-    def save_checkpoint(self: Any, local_path: str, *args: Any, **kwargs: Any) -> None:
-        from veritas_rl.verl_plugin.reference import average_file
-
-        save(self, local_path, *args, **kwargs)
-        file = average_file(local_path, self.rank, self.world_size)
-        if self._weight_average is not None:
-            self._weight_average.save(self.actor.engine.module, file)
-        else:
-            file.unlink(missing_ok=True)  # of a run with other settings that saved this step before
-
-    @functools.wraps(load)
-    def load_checkpoint(self: Any, local_path: str, *args: Any, **kwargs: Any) -> None:
-        from veritas_rl.verl_plugin.reference import average_file
-
-        load(self, local_path, *args, **kwargs)
-        file = average_file(local_path, self.rank, self.world_size)
-        self._saved_average = file if file.is_file() else None
-
-    # An average is loaded when it is first needed: a run with another reference does not need it.
-    worker._weight_average = None
-    worker._saved_average = None
-    worker.compute_ref_log_prob = compute_ref_log_prob
-    worker.save_checkpoint = save_checkpoint
-    worker.load_checkpoint = load_checkpoint
-
-
 @patch_of("verl.utils.checkpoint.checkpoint_handler")
 def epoch_boundary(module: Any) -> None:
     """Fine-tuning that resumes at the end of an epoch skips the next epoch and exits with 0: start the next epoch.
@@ -377,3 +208,30 @@ def record_of_fine_tuning(module: Any) -> None:
             write_info(step_folder(Path(self.default_local_dir), step), info)
 
     handler.save_checkpoint = save
+
+
+@patch_of("verl.workers.rollout.vllm_rollout.vllm_rollout")
+def failed_weight_sync(module: Any) -> None:
+    """The sender of weights waits forever for a receiver that failed or died: end the run with the receiver's error.
+
+    A receiver that is only slow has as much time as it needs. The segment of shared memory through which weights go on
+    a CPU loses its name as soon as both sides have it open, so whatever ends the run leaves nothing in /dev/shm.
+    """
+    from veritas_rl.verl_plugin.vllm.weight_sync import WatchedSender
+
+    adapter, sender = module.ServerAdapter, module.BucketedWeightSender
+    execute = adapter._execute_method
+    require_fault(sender.async_send_weights, "self.socket.recv()")
+    require_fault(sender._cleanup, "self.shm.unlink()")
+    require_fault(adapter.update_weights, "await sender.async_send_weights(weights)")
+
+    @functools.wraps(execute)
+    async def execute_method(self: Any, method: str, non_block: bool = False, **arguments: Any) -> Any:
+        answer = await execute(self, method, non_block, **arguments)
+        if non_block:
+            # A process has one adapter, whose calls without waiting are those of receivers.
+            WatchedSender.receiver = None if answer is None else answer.future()
+        return answer
+
+    adapter._execute_method = execute_method
+    module.BucketedWeightSender = WatchedSender

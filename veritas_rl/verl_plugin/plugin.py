@@ -12,7 +12,7 @@ from types import ModuleType
 
 from wrapt import when_imported
 
-from veritas_rl.verl_plugin import engine_patches, patches, vllm_patches
+from veritas_rl.verl_plugin import patches
 from veritas_rl.verl_plugin.cpu import room
 from veritas_rl.verl_plugin.patching import patches_in
 
@@ -29,7 +29,7 @@ def _register_agent_loop(module: ModuleType) -> None:
 
 @when_imported("verl.workers.engine.fsdp.transformer_impl")
 def _register_engines(module: ModuleType) -> None:
-    from veritas_rl.verl_plugin import shared_prompts  # noqa: F401 (it registers itself)
+    from veritas_rl.verl_plugin import engines, shared_prompts  # noqa: F401 (they register themselves)
 
 
 @when_imported("verl.trainer.ppo.v1")
@@ -37,8 +37,17 @@ def _register_trainer(module: ModuleType) -> None:
     from veritas_rl.verl_plugin import trainer  # noqa: F401 (it registers itself)
 
 
-for module in (engine_patches, patches, vllm_patches):
-    for patch in patches_in(module):
-        patch.register()
+@when_imported("verl.workers.rollout.replica")
+def _register_replica(module: ModuleType) -> None:
+    def load() -> type:
+        from veritas_rl.verl_plugin.vllm.server import VllmReplica
+
+        return VllmReplica
+
+    module.RolloutReplicaRegistry.register("vllm", load)
+
+
+for patch in patches_in(patches):
+    patch.register()
 
 room.register()

@@ -25,13 +25,11 @@ from verl.workers.engine.utils import postprocess_batch_func
 
 from veritas_rl.shared_prompts import LONGEST, VENDOR
 from veritas_rl.verl_plugin.columns import jagged, row_sums, shortest_prompt
+from veritas_rl.verl_plugin.engines import EngineWithLMHead, EngineWithValueHead
 from veritas_rl.verl_plugin.lengths import parts_of_similar_length
 
 UNKNOWN = ("use_fused_kernels", "distillation_use_topk", "calculate_sum_pi_squared")
 """Settings of a batch that verl's own engine handles."""
-
-# verl's registering decorator hides the type from pyright.
-LMHead: Any = transformer_impl.FSDPEngineWithLMHead
 
 
 def is_plain(batch: Any) -> bool:
@@ -141,7 +139,7 @@ def layout(batch: Any, sequences: list[list[int]], *, dtype: torch.dtype) -> Lay
 
 
 class SharedPrompts:
-    """A mixin for verl's FSDP engines of language models."""
+    """A mixin for `EngineWithLMHead`."""
 
     def forward_backward_batch(
         self: Any, data: Any, loss_function: Callable[..., Any] | None, forward_only: bool = False
@@ -193,7 +191,7 @@ class SharedPrompts:
             return super().prepare_model_inputs(micro_batch)  # pyright: ignore
         # verl's name of the dtype under autocast; without autocast it is fp32.
         made = layout(micro_batch, sequences, dtype=self._autocast_dtype)
-        self._computed_tokens = made.inputs["input_ids"].numel()  # for the patch `padding_waste`
+        self._computed_tokens = made.inputs["input_ids"].numel()
         temperature = micro_batch["temperature"]
         one = transformer_impl._is_scalar_unit_temperature(temperature)
         each = torch.as_tensor(temperature, dtype=torch.float32, device=made.rows.device).expand(len(learned))
@@ -226,8 +224,8 @@ class SharedPrompts:
 
 
 @EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cuda", vendor=VENDOR)
-class EngineWithSharedPrompts(SharedPrompts, LMHead):
-    """verl's engine for actor and reference on GPUs, with shared prompts."""
+class EngineWithSharedPrompts(SharedPrompts, EngineWithLMHead):
+    """The engine of actor and reference on GPUs, with shared prompts."""
 
     def _entropy(self, logits: torch.Tensor) -> torch.Tensor:
         """As verl's engine computes it: compiled, in chunks or again in the backward pass, as configured."""
@@ -235,3 +233,9 @@ class EngineWithSharedPrompts(SharedPrompts, LMHead):
         if settings.entropy_from_logits_with_chunking:
             compute = partial(compute, chunk_size=settings.entropy_from_logits_chunk_size)
         return checkpoint(compute, logits, use_reentrant=False) if settings.entropy_checkpointing else compute(logits)
+
+
+# The variable chooses the engine of a critic too.
+EngineRegistry.register(model_type="value_model", backend=["fsdp", "fsdp2"], device="cuda", vendor=VENDOR)(
+    EngineWithValueHead
+)

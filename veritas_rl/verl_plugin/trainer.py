@@ -68,8 +68,8 @@ from veritas_rl.checkpoints.prune import keep_newest
 from veritas_rl.checkpoints.room import DiskWatch
 from veritas_rl.envs.custom_reward import CustomReward
 from veritas_rl.errors import UserError
-from veritas_rl.verl_plugin import algorithms, dropout, loop_manager, loop_worker, not_finite
-from veritas_rl.verl_plugin.advantages import nothing_for_the_actor, share_of_zeros, with_estimate, without_advantages
+from veritas_rl.verl_plugin import algorithms, dropout, loop_manager, loop_worker, not_finite, workers
+from veritas_rl.verl_plugin.advantages import nothing_for_the_actor, signal, with_estimate, without_advantages
 from veritas_rl.verl_plugin.agreement import METRIC, AgreementWatch
 from veritas_rl.verl_plugin.batches import (
     VariedGroups,
@@ -183,8 +183,8 @@ class TaskTraining(PPOTrainer):
     def on_validate_end(self) -> None:
         """Write the recorded games to the launcher's folder, if it has set one."""
         super().on_validate_end()
-        workers = self.agent_loop_manager.agent_loop_workers
-        recorded = [game for games in ray.get([worker.take_games.remote() for worker in workers]) for game in games]
+        loops = self.agent_loop_manager.agent_loop_workers
+        recorded = [game for games in ray.get([loop.take_games.remote() for loop in loops]) for game in games]
         games, folder = recorded[: self.config.veritas_rl.games_to_show], os.environ.get(GAMES_FOLDER)
         if games and folder:
             title = f"{self.config.trainer.experiment_name}, step {self.global_steps}"
@@ -220,6 +220,7 @@ class TaskTraining(PPOTrainer):
 
     def _init_resource_pool_mgr(self) -> None:
         super()._init_resource_pool_mgr()
+        self.role_worker_mapping = workers.of_roles(self.role_worker_mapping)
         if self._separate_critic is not None:
             self.resource_pool_manager = self._separate_critic.pools(self.resource_pool_manager)
 
@@ -252,9 +253,7 @@ class TaskTraining(PPOTrainer):
         if self._advantages is not None:
             custom = self._custom_reward is not None
             batch = with_estimate(batch, self._advantages, self.config.algorithm, self._memory, custom=custom)
-        metrics[EQUAL] = share_of_zeros(batch)
-        data = tq.kv_batch_get(keys=batch.keys, partition_id=str(batch.partition_id), select_fields=["rm_scores"])
-        earned = any(scores.any() for scores in data.get("rm_scores").unbind())
+        metrics[EQUAL], earned = signal(batch)
         self._no_advantage = nothing_for_the_actor(self.config, zero_advantages=metrics[EQUAL], earned=earned)
         return batch
 

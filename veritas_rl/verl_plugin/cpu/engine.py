@@ -1,4 +1,4 @@
-"""verl's FSDP engines for a CPU, for which verl registers none.
+"""The FSDP engines for a CPU, for which verl registers none.
 
 verl's engines split logits and values into one tensor per sample and join them again, forwards and backwards. For a
 small model that takes as long as the arithmetic. These engines select all needed places at once, and compute no logits
@@ -12,16 +12,12 @@ import torch
 from verl.utils import tensordict_utils as tu
 from verl.utils import torch_functional
 from verl.workers.engine.base import EngineRegistry
-from verl.workers.engine.fsdp import transformer_impl
 
 from veritas_rl.players.processor import join_head_input
 from veritas_rl.shared_prompts import VENDOR
 from veritas_rl.verl_plugin.columns import shortest_prompt
+from veritas_rl.verl_plugin.engines import EngineWithLMHead, EngineWithValueHead
 from veritas_rl.verl_plugin.shared_prompts import SharedPrompts, is_plain
-
-# verl's registering decorator hides the types from pyright.
-LMHead: Any = transformer_impl.FSDPEngineWithLMHead
-ValueHead: Any = transformer_impl.FSDPEngineWithValueHead
 
 
 def _known(batch: Any) -> bool:
@@ -47,8 +43,8 @@ def _with_exact_adapter(module: Any) -> Any:
 
 
 @EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu")
-class CpuEngineWithLMHead(LMHead):
-    """verl's engine for actor and reference."""
+class CpuEngineWithLMHead(EngineWithLMHead):
+    """The engine of actor and reference."""
 
     def _build_module(self) -> Any:
         module = super()._build_module()
@@ -98,8 +94,8 @@ class CpuEngineWithSharedPrompts(SharedPrompts, CpuEngineWithLMHead):
 
 
 @EngineRegistry.register(model_type="value_model", backend=["fsdp", "fsdp2"], device="cpu")
-class CpuEngineWithValueHead(ValueHead):
-    """verl's engine for the critic."""
+class CpuEngineWithValueHead(EngineWithValueHead):
+    """The engine of the critic."""
 
     def _build_lora_module(self, module: Any) -> Any:
         return _with_exact_adapter(super()._build_lora_module(module))

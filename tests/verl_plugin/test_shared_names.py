@@ -1,10 +1,10 @@
-"""What the patches of vLLM do where no vLLM is installed."""
+"""Shared memory of killed engines leaves no name in /dev/shm."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-from veritas_rl.verl_plugin import vllm_patches
+from veritas_rl.verl_plugin.vllm.shared_names import remove_names
 
 CHILD = """
 from multiprocessing.shared_memory import SharedMemory
@@ -26,7 +26,7 @@ def test_the_shared_memory_of_children_loses_its_name_and_stays() -> None:
     try:
         memory = Path("/dev/shm", child.stdout.readline().strip())
         assert memory.exists()
-        vllm_patches.remove_names()
+        remove_names()
         assert not memory.exists()
         child.stdin.write("\n")
         child.stdin.flush()

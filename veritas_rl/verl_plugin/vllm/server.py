@@ -1,0 +1,55 @@
+"""verl's server of a vLLM engine, with what it lacks. `plugin` registers its replica under verl's name "vllm"."""
+
+import asyncio
+from typing import Any
+
+import ray
+from verl.workers.rollout.vllm_rollout.vllm_async_server import vLLMHttpServer, vLLMReplica
+
+from veritas_rl.verl_plugin.vllm.shared_names import remove_names
+
+POLL_SECONDS = 1.0
+"""How often a call of workers asks whether the engine still lives."""
+
+
+class VllmServer(vLLMHttpServer):
+    """A server of one engine, in a process of its own."""
+
+    async def collective_rpc(
+        self,
+        method: Any,
+        timeout: float | None = None,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """verl drops its workers' answers, and waits forever for a dead engine: return them, or raise.
+
+        vLLM ends the generation of a dead engine, but not the calls of its workers.
+        """
+        call = asyncio.ensure_future(
+            self.engine.collective_rpc(method=method, timeout=timeout, args=args, kwargs=kwargs)
+        )
+        while not (await asyncio.wait([call], timeout=POLL_SECONDS))[0]:
+            if self.engine.errored:
+                call.cancel()
+                raise self.engine.dead_error
+        return call.result()
+
+    async def run_server(self, args: Any) -> None:
+        """Ray and the launcher kill an engine, whose queues then stay in /dev/shm, 400 MB: remove their names before.
+
+        When the server runs, every process of its engine has opened them.
+        """
+        await super().run_server(args)
+        remove_names()
+
+    def _get_worker_extension_cls(self) -> str:
+        return "veritas_rl.verl_plugin.vllm.extension.WorkerExtension"
+
+
+class VllmReplica(vLLMReplica):
+    """Servers of one copy of the model."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.server_class = ray.remote(VllmServer)
