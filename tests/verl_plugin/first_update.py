@@ -1,4 +1,4 @@
-"""Passes and updates of one learner through verl's worker, started by `test_first_update.py`.
+"""Passes and updates of one learner through the worker, started by `test_first_update.py`.
 
 The arguments are a folder of checkpoints and, for each measurement, a JSON list of overrides. Rank 0 prints a JSON line
 for each.

@@ -49,7 +49,7 @@ def configuration(model: str, *, packed: bool) -> DictConfig:
 
 
 def worker(kind: str, config: Any, model: Any, loss: Any) -> LearnerWorker:
-    """verl's worker for one learner, ready to train."""
+    """The worker of one learner, ready to train."""
     config.engine.use_dynamic_bsz = True
     config.engine.max_token_len_per_gpu = config.ppo_max_token_len_per_gpu
     made = TrainingWorkerConfig(

@@ -10,7 +10,15 @@ from veritas_rl.verl_plugin.engines import EngineWithLMHead, EngineWithValueHead
 @pytest.mark.parametrize("strategy", ["fsdp", "fsdp2"])
 @pytest.mark.parametrize(
     ("device", "vendor"),
-    [("cuda", "nvidia"), ("cuda", "amd"), ("cuda", VENDOR), ("npu", "huawei"), ("cpu", "cpu"), ("cpu", VENDOR)],
+    [
+        ("cuda", "nvidia"),
+        ("cuda", "amd"),
+        ("cuda", VENDOR),
+        ("npu", "huawei"),
+        ("npu", VENDOR),
+        ("cpu", "cpu"),
+        ("cpu", VENDOR),
+    ],
 )
 def test_a_run_gets_the_engines_of_this_package(
     device: str, vendor: str, strategy: str, monkeypatch: pytest.MonkeyPatch

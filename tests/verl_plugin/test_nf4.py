@@ -39,7 +39,7 @@ LEVELS = torch.tensor(
 
 
 def updated(ranks: int, *runs: list[str]) -> list[dict[str, list[float]]]:
-    """The loss and gradient norm of two updates through verl's worker, for each list of overrides."""
+    """The loss and gradient norm of two updates through the worker, for each list of overrides."""
     common = ["hardware=cpu", "start=made", "rollout=transformers", "lora=on", f"trainer.n_gpus_per_node={ranks}"]
     return printed(PROGRAM, ranks, json.dumps([[*common, *run] for run in runs]))
 

@@ -153,6 +153,9 @@ WITHOUT_EFFECT: dict[str, Dead] = {
         "the agent loop asks no teacher",
         "train/tools/generate_demonstrations.py --expert asks one for rows to fine-tune on",
     ),
+    f"{ROLLOUT}.disaggregation": Dead(
+        "one engine reads prompts and generates", "leave it out", verb="is not supported here"
+    ),
     f"{ROLLOUT}.multi_turn": Dead(_LOOP, "play=episode plays games of many turns"),
     **{
         f"{ROLLOUT}.agent.{name}": Dead(_LOOP, "leave it out", verb="is not supported here")

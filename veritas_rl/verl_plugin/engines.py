@@ -1,7 +1,8 @@
 """verl's FSDP engines of actor, reference and critic, with what verl's own lack.
 
-verl's registry prefers them to its own, because they are registered for the vendors of devices. `cpu.engine` extends
-them for a CPU, and `shared_prompts` for groups that share a prompt.
+verl's registry prefers them to its own, because they are registered for the vendors of GPUs and NPUs. `cpu.engine`
+extends them for a CPU, and `shared_prompts` for groups that share a prompt. Import `verl.workers.engine` before this
+module, as verl does: it registers all of them.
 """
 
 import math
@@ -17,6 +18,7 @@ from verl.workers.engine.base import EngineRegistry
 from verl.workers.engine.fsdp import transformer_impl
 
 from veritas_rl.errors import UserError
+from veritas_rl.shared_prompts import VENDOR
 from veritas_rl.verl_plugin import nf4, not_finite
 from veritas_rl.verl_plugin.adapter_shards import gathered
 from veritas_rl.verl_plugin.columns import row_sums
@@ -45,7 +47,7 @@ class EngineWithLMHead(FSDPEngineWithLMHead):
         return model
 
     def _build_lora_module(self, module: Any) -> Any:
-        """verl draws an adapter's first weights without a seed, and trains with its dropout: use a seed, and none.
+        """verl draws an adapter's first weights without a seed, and keeps its dropout: seed them, turn dropout off.
 
         With the engine's seed, runs repeat. With dropout in updates, their probabilities would differ from those of
         rollout and reference; `dropout` turns off the dropout of the base.
@@ -60,15 +62,17 @@ class EngineWithLMHead(FSDPEngineWithLMHead):
         return model
 
     def _with_adapter(self, module: Any) -> Any:
+        # A method of its own, which the critic's engine replaces.
         return super()._build_lora_module(module)
 
     @contextmanager
     def disable_adapter(self) -> Iterator[None]:
         """verl's reference is the base, even if training began from an adapter: let the reference have that adapter.
 
-        After a pass without any adapter, verl trains it in the first mini-batch only: PEFT switches off the gradients
-        of the adapter's parameters, and on again. With `reshard_after_forward=false` these are shards before the pass
-        and gathered parameters after it, so the shards would stay without gradients.
+        After a pass without any adapter, verl would train it in the first mini-batch only: PEFT switches off the
+        gradients of the adapter's parameters, and on again. With `reshard_after_forward=false` these are shards before
+        the pass and gathered parameters after it, and the shards would stay without gradients. So both times they are
+        shards.
         """
         if self._start_adapter is not None:
             with self._start_adapter.in_place(self.module):
@@ -138,15 +142,16 @@ class EngineWithValueHead(EngineWithLMHead, FSDPEngineWithValueHead):
             target_parameters=convert_to_regular_types(model.target_parameters),
             exclude_modules=convert_to_regular_types(model.exclude_modules),
         )
-        # FSDP needs one dtype for all parameters that it gathers together.
-        return get_peft_model(module, settings, autocast_adapter_dtype=False)
+        adapted = get_peft_model(module, settings)
+        # As verl does: FSDP needs one dtype for the parameters that it gathers together.
+        frozen = next(parameter for parameter in adapted.parameters() if not parameter.requires_grad)
+        for parameter in adapted.parameters():
+            if parameter.requires_grad:
+                parameter.data = parameter.data.to(frozen.dtype)
+        return adapted
 
 
-def register() -> None:
-    """Let verl's registry prefer these engines to verl's own on each device of its own."""
-    for device, vendors in {"cuda": ["nvidia", "amd"], "npu": ["huawei"]}.items():
-        for model, engine in (("language_model", EngineWithLMHead), ("value_model", EngineWithValueHead)):
-            EngineRegistry.register(model, ["fsdp", "fsdp2"], device, vendors)(engine)
-
-
-register()
+for _device, _vendors in {"cuda": ["nvidia", "amd", "metax"], "npu": ["huawei"]}.items():
+    EngineRegistry.register("language_model", ["fsdp", "fsdp2"], _device, _vendors)(EngineWithLMHead)
+    # The vendor of shared prompts chooses the engine of a critic too.
+    EngineRegistry.register("value_model", ["fsdp", "fsdp2"], _device, [*_vendors, VENDOR])(EngineWithValueHead)

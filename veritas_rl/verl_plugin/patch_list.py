@@ -24,7 +24,7 @@ CLASSES = ("engines.py", "workers.py", "vllm/server.py", "vllm/extension.py")
 """The files beside this one with classes that verl runs instead of its own. They are read, because some need vLLM."""
 
 GROUPS: tuple[tuple[str, tuple[ModuleType, ...], str], ...] = (
-    ("Patches in every run", (patches,), "These fix faults; `failed_weight_sync` is for a rollout in vLLM."),
+    ("Patches", (patches,), "These fix faults; `failed_weight_sync` is for a rollout in vLLM."),
     (
         "Patches on a CPU only",
         (corrections,),
@@ -51,11 +51,11 @@ def page() -> str:
         "# Patches of verl",
         "",
         *textwrap.wrap(
-            f"Training runs verl {required_version('verl')} as released. verl's registries and trainer choose classes "
-            f"of this package, whose {len(methods)} methods below fix faults. {counts[0]} small patches of functions "
-            f"fix faults at run time; on a CPU {counts[1]} more make verl and vLLM run, and {counts[2]} make it "
+            f"Training runs verl {required_version('verl')} as released. verl's registries and this package's "
+            f"trainer choose classes of this package, whose {len(methods)} methods below fix faults. {counts[0]} small "
+            f"patches fix faults at run time; on a CPU {counts[1]} more make verl and vLLM run, {counts[2]} make it "
             "faster. Each patch checks the version and the faulty line of source, and stops the run with an error if "
-            "either has changed.",
+            "either has changed; of the classes only the tests say that a fault is fixed.",
             width=120,
         ),
         *_table(
@@ -76,7 +76,7 @@ def methods_in(file: str) -> Iterator[tuple[str, str, str]]:
     """The name, verl's class, and the fault with its fix, of each method that says in its docstring what it fixes."""
     tree = ast.parse((ROOT / "veritas_rl/verl_plugin" / file).read_text())
     for each in (node for node in tree.body if isinstance(node, ast.ClassDef)):
-        extended = ast.unparse(each.bases[-1]) if each.bases else ""
+        extended = ast.unparse(each.bases[-1])
         for method in each.body:
             if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and (words := ast.get_docstring(method)):
                 yield f"{each.name}.{method.name}", extended, words.partition("\n")[0]

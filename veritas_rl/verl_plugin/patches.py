@@ -1,4 +1,4 @@
-"""Patches of functions of verl that every run needs. `engines` and `workers` replace classes."""
+"""Patches of what verl names itself. `engines`, `workers` and `vllm` extend classes that can be chosen."""
 
 import functools
 import os

@@ -25,7 +25,7 @@ from verl.workers.engine.utils import postprocess_batch_func
 
 from veritas_rl.shared_prompts import LONGEST, VENDOR
 from veritas_rl.verl_plugin.columns import jagged, row_sums, shortest_prompt
-from veritas_rl.verl_plugin.engines import EngineWithLMHead, EngineWithValueHead
+from veritas_rl.verl_plugin.engines import EngineWithLMHead
 from veritas_rl.verl_plugin.lengths import parts_of_similar_length
 
 UNKNOWN = ("use_fused_kernels", "distillation_use_topk", "calculate_sum_pi_squared")
@@ -223,9 +223,9 @@ class SharedPrompts:
         }
 
 
-@EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cuda", vendor=VENDOR)
+@EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device=["cuda", "npu"], vendor=VENDOR)
 class EngineWithSharedPrompts(SharedPrompts, EngineWithLMHead):
-    """The engine of actor and reference on GPUs, with shared prompts."""
+    """The engine of actor and reference on GPUs and NPUs, with shared prompts."""
 
     def _entropy(self, logits: torch.Tensor) -> torch.Tensor:
         """As verl's engine computes it: compiled, in chunks or again in the backward pass, as configured."""
@@ -233,9 +233,3 @@ class EngineWithSharedPrompts(SharedPrompts, EngineWithLMHead):
         if settings.entropy_from_logits_with_chunking:
             compute = partial(compute, chunk_size=settings.entropy_from_logits_chunk_size)
         return checkpoint(compute, logits, use_reentrant=False) if settings.entropy_checkpointing else compute(logits)
-
-
-# The variable chooses the engine of a critic too.
-EngineRegistry.register(model_type="value_model", backend=["fsdp", "fsdp2"], device="cuda", vendor=VENDOR)(
-    EngineWithValueHead
-)

@@ -35,7 +35,7 @@ def mean_of_tokens(loss: Callable[..., Any]) -> Callable[..., Any]:
         loss: verl's loss of actor or critic, with its configuration.
     """
 
-    def loss_of(model_output: Any, data: Any, dp_group: Any = None) -> Any:
+    def loss_of(*, model_output: Any, data: Any, dp_group: Any) -> Any:
         found, metrics = loss(model_output=model_output, data=data, dp_group=dp_group)
         # Sums over micro-batches are averaged over ranks.
         share = float(data["response_mask"].sum()) * data["dp_size"] / data["batch_num_tokens"]
@@ -145,5 +145,5 @@ class ActorWorker(ActorRolloutRefWorker):
 
 
 def of_roles(mapping: Mapping[Role, Any]) -> dict[Role, Any]:
-    """These workers for the roles to which verl gives its own."""
+    """These workers for the roles of verl's mapping: the critic, and the other models of a run in one worker."""
     return {role: ray.remote(LearnerWorker if role is Role.Critic else ActorWorker) for role in mapping}

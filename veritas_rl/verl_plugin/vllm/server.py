@@ -1,4 +1,4 @@
-"""verl's server of a vLLM engine, with what it lacks. `plugin` registers its replica under verl's name "vllm"."""
+"""verl's server of a vLLM engine, with what that lacks. `plugin` registers `VllmReplica` under verl's name "vllm"."""
 
 import asyncio
 from typing import Any
@@ -7,9 +7,7 @@ import ray
 from verl.workers.rollout.vllm_rollout.vllm_async_server import vLLMHttpServer, vLLMReplica
 
 from veritas_rl.verl_plugin.vllm.shared_names import remove_names
-
-POLL_SECONDS = 1.0
-"""How often a call of workers asks whether the engine still lives."""
+from veritas_rl.verl_plugin.vllm.weight_sync import POLL_SECONDS
 
 
 class VllmServer(vLLMHttpServer):

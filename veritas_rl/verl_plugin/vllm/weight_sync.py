@@ -16,7 +16,7 @@ Receiver = concurrent.futures.Future[Any]
 
 
 POLL_SECONDS = 1.0
-"""How often a weight sync asks whether its receiver still lives."""
+"""How often a weight sync asks whether its receiver still lives, and a call of workers whether the engine does."""
 
 
 class _Socket:
