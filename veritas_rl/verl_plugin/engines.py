@@ -25,8 +25,9 @@ from veritas_rl.verl_plugin.columns import row_sums
 from veritas_rl.verl_plugin.reference import StartAdapter, reshard
 
 # verl's registering decorator hides the types from pyright.
-FSDPEngineWithLMHead: Any = transformer_impl.FSDPEngineWithLMHead
-FSDPEngineWithValueHead: Any = transformer_impl.FSDPEngineWithValueHead
+_verl: Any = transformer_impl
+FSDPEngineWithLMHead = _verl.FSDPEngineWithLMHead
+FSDPEngineWithValueHead = _verl.FSDPEngineWithValueHead
 
 
 class EngineWithLMHead(FSDPEngineWithLMHead):
@@ -43,7 +44,7 @@ class EngineWithLMHead(FSDPEngineWithLMHead):
         model = super()._build_module()
         if self.model_config.lora.get("quantization") is not None:
             computing = (self.engine_config.mixed_precision or {}).get("param_dtype", "bf16")
-            nf4.quantize(model, PrecisionType.to_dtype(computing), transformer_impl.get_device_id())
+            nf4.quantize(model, PrecisionType.to_dtype(computing), _verl.get_device_id())
         return model
 
     def _build_lora_module(self, module: Any) -> Any:
@@ -90,10 +91,10 @@ class EngineWithLMHead(FSDPEngineWithLMHead):
         if merged or not base_sync_done or not hasattr(model, "peft_config"):
             return super().get_per_tensor_param(layered_summon, base_sync_done, **kwargs)
         if not self._uses_fsdp2_cpu_offload_policy:
-            transformer_impl.load_fsdp_model_to_gpu(self.module)
-        adapter = transformer_impl.convert_weight_keys(gathered(self.module), model)
+            _verl.load_fsdp_model_to_gpu(self.module)
+        adapter = _verl.convert_weight_keys(gathered(self.module), model)
         if self._is_offload_param:
-            transformer_impl.offload_fsdp_model_to_cpu(self.module)
+            _verl.offload_fsdp_model_to_cpu(self.module)
         return adapter.items(), model.peft_config["default"].to_dict()
 
     def prepare_model_inputs(self, micro_batch: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -134,13 +135,14 @@ class EngineWithValueHead(EngineWithLMHead, FSDPEngineWithValueHead):
         if model.lora_adapter_path is not None:
             return super()._with_adapter(module)
         module.enable_input_require_grads()
+        plain: Any = convert_to_regular_types
         settings = LoraConfig(
             task_type=TaskType.FEATURE_EXTRACTION,
             r=model.lora_rank,
             lora_alpha=model.lora_alpha,
-            target_modules=convert_to_regular_types(model.target_modules),
-            target_parameters=convert_to_regular_types(model.target_parameters),
-            exclude_modules=convert_to_regular_types(model.exclude_modules),
+            target_modules=plain(model.target_modules),
+            target_parameters=plain(model.target_parameters),
+            exclude_modules=plain(model.exclude_modules),
         )
         adapted = get_peft_model(module, settings)
         # As verl does: FSDP needs one dtype for the parameters that it gathers together.

@@ -86,6 +86,8 @@ class ActorWorker(ActorRolloutRefWorker):
 
     actor_worker_cls = LearnerWorker
     ref_worker_cls = LearnerWorker
+    actor: Any
+    ref: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -94,7 +96,7 @@ class ActorWorker(ActorRolloutRefWorker):
         self._saved_average: Any = None
 
     @sent_as(ActorRolloutRefWorker.update_weights)
-    async def update_weights(self, global_steps: int | None = None, mode: str = "auto") -> Any:
+    async def update_weights(self, global_steps: Any = None, mode: str = "auto") -> Any:
         """verl does not check that a rollout has the sent adapter: compare digests after each weight sync.
 
         If they differ, the run ends with a one-line error.
