@@ -1,6 +1,7 @@
 """verl's server of a vLLM engine, with what that lacks. `plugin` registers `VllmReplica` under verl's name "vllm"."""
 
 import asyncio
+from collections.abc import Coroutine
 from typing import Any
 
 import ray
@@ -20,18 +21,12 @@ class VllmServer(vLLMHttpServer):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """verl drops its workers' answers, and waits forever for a dead engine: return them, or raise.
+        """verl drops its workers' answers, and waits forever for a dead engine: return them, or raise."""
+        return await self._answer(self.engine.collective_rpc(method=method, timeout=timeout, args=args, kwargs=kwargs))
 
-        vLLM ends the generation of a dead engine, but not the calls of its workers.
-        """
-        call = asyncio.ensure_future(
-            self.engine.collective_rpc(method=method, timeout=timeout, args=args, kwargs=kwargs)
-        )
-        while not (await asyncio.wait([call], timeout=POLL_SECONDS))[0]:
-            if self.engine.errored:
-                call.cancel()
-                raise self.engine.dead_error
-        return call.result()
+    async def generate(self, *args: Any, **kwargs: Any) -> Any:
+        """vLLM can forget a request that comes while its engine dies, so verl waits for it forever: raise."""
+        return await self._answer(super().generate(*args, **kwargs))
 
     async def run_server(self, args: Any) -> None:
         """Ray and the launcher kill an engine, whose queues then stay in /dev/shm, 400 MB: remove their names before.
@@ -40,6 +35,17 @@ class VllmServer(vLLMHttpServer):
         """
         await super().run_server(args)
         remove_names()
+
+    async def _answer(self, call: Coroutine[Any, Any, Any]) -> Any:
+        # A dead engine may answer no call.
+        answer = asyncio.ensure_future(call)
+        try:
+            while not (await asyncio.wait([answer], timeout=POLL_SECONDS))[0]:
+                if self.engine.errored:
+                    raise self.engine.dead_error
+            return answer.result()
+        finally:
+            answer.cancel()
 
     def _get_worker_extension_cls(self) -> str:
         return "veritas_rl.verl_plugin.vllm.extension.WorkerExtension"
