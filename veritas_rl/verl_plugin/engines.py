@@ -22,6 +22,7 @@ from veritas_rl.shared_prompts import VENDOR
 from veritas_rl.verl_plugin import nf4, not_finite
 from veritas_rl.verl_plugin.adapter_shards import gathered
 from veritas_rl.verl_plugin.columns import row_sums
+from veritas_rl.verl_plugin.patching import mends
 from veritas_rl.verl_plugin.reference import StartAdapter, reshard
 
 # verl's registering decorator hides the types from pyright.
@@ -39,6 +40,9 @@ class EngineWithLMHead(FSDPEngineWithLMHead):
         if self._is_lora and self.model_config.lora_adapter_path is not None:
             self._start_adapter = StartAdapter(self.module)
 
+    @mends(
+        _verl.FSDPEngine._build_module, "config=self.model_config.hf_config,\n                    trust_remote_code="
+    )
     def _build_module(self) -> Any:
         """verl has no 4-bit base for LoRA: if `model.lora.quantization` is nf4, quantize the loaded model."""
         model = super()._build_module()
@@ -47,6 +51,7 @@ class EngineWithLMHead(FSDPEngineWithLMHead):
             nf4.quantize(model, PrecisionType.to_dtype(computing), _verl.get_device_id())
         return model
 
+    @mends(_verl.FSDPEngine._build_lora_module, "module = get_peft_model(module, LoraConfig(**lora_config))")
     def _build_lora_module(self, module: Any) -> Any:
         """verl draws an adapter's first weights without a seed, and keeps its dropout: seed them, turn dropout off.
 
@@ -66,6 +71,7 @@ class EngineWithLMHead(FSDPEngineWithLMHead):
         # A method of its own, which the critic's engine replaces.
         return super()._build_lora_module(module)
 
+    @mends(_verl.FSDPEngine.disable_adapter, "return self.module.disable_adapter()")
     @contextmanager
     def disable_adapter(self) -> Iterator[None]:
         """verl's reference is the base, even if training began from an adapter: let the reference have that adapter.
@@ -84,6 +90,7 @@ class EngineWithLMHead(FSDPEngineWithLMHead):
             yield
             reshard(self.module)
 
+    @mends(_verl.collect_lora_params, "lora_params = get_peft_model_state_dict(peft_model)")
     def get_per_tensor_param(self, layered_summon: bool = False, base_sync_done: bool = False, **kwargs: Any) -> Any:
         """PEFT finds no adapter in FSDP 1 or in one layer, so verl sends an empty one: gather it directly."""
         model = getattr(self.module, "_fsdp_wrapped_module", self.module)
@@ -102,6 +109,7 @@ class EngineWithLMHead(FSDPEngineWithLMHead):
         self._computed_tokens = inputs["input_ids"].numel()
         return inputs, output_args
 
+    @mends(FSDPEngineWithLMHead.forward_step, '"loss": loss.detach().item(),')
     def forward_step(self, micro_batch: Any, loss_function: Callable[..., Any] | None, forward_only: bool) -> Any:
         """verl goes on after a loss that is not finite, and does not report padding: report the rank, and `waste`.
 
@@ -129,6 +137,7 @@ class EngineWithLMHead(FSDPEngineWithLMHead):
 class EngineWithValueHead(EngineWithLMHead, FSDPEngineWithValueHead):
     """The engine of the critic."""
 
+    @mends(_verl.FSDPEngine._build_lora_module, '"task_type": TaskType.CAUSAL_LM')
     def _with_adapter(self, module: Any) -> Any:
         """verl gives the critic's adapter the task type of a generating model: use that of feature extraction."""
         model = self.model_config

@@ -53,9 +53,9 @@ def page() -> str:
         *textwrap.wrap(
             f"Training runs verl {required_version('verl')} as released. verl's registries and this package's "
             f"trainer choose classes of this package, whose {len(methods)} methods below fix faults. {counts[0]} small "
-            f"patches fix faults at run time; on a CPU {counts[1]} more make verl and vLLM run, {counts[2]} make it "
-            "faster. Each patch checks the version and the faulty line of source, and stops the run with an error if "
-            "either has changed; of the classes only the tests say that a fault is fixed.",
+            f"patches fix faults at run time; on a CPU {counts[1]} more make verl and vLLM run, and {counts[2]} make "
+            "it faster. Each method and patch checks the version and the faulty line of source, and stops the run with "
+            "an error if either has changed.",
             width=120,
         ),
         *_table(
@@ -73,13 +73,18 @@ def page() -> str:
 
 
 def methods_in(file: str) -> Iterator[tuple[str, str, str]]:
-    """The name, verl's class, and the fault with its fix, of each method that says in its docstring what it fixes."""
+    """The name, verl's class, and the fault with its fix, of each method with the decorator `mends`."""
     tree = ast.parse((ROOT / "veritas_rl/verl_plugin" / file).read_text())
     for each in (node for node in tree.body if isinstance(node, ast.ClassDef)):
         extended = ast.unparse(each.bases[-1])
         for method in each.body:
-            if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and (words := ast.get_docstring(method)):
+            if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and any(map(_mends, method.decorator_list)):
+                words = ast.get_docstring(method) or ""
                 yield f"{each.name}.{method.name}", extended, words.partition("\n")[0]
+
+
+def _mends(decorator: ast.expr) -> bool:
+    return ast.unparse(decorator).startswith("mends(")
 
 
 def _table(heading: str, about: str, columns: tuple[str, str], rows: Sequence[tuple[str, str, str]]) -> list[str]:

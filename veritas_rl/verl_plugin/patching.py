@@ -1,8 +1,8 @@
-"""A patch of a library: a small function that mends one fault.
+"""Mends of a library: a patch, which is a small function for one fault, or a method of a class that extends its own.
 
-A `Patch` names the faulty module and runs after that module is imported. It checks that the fault still exists, and
-refuses any other version, so no patch outlives its fault. `python -m veritas_rl.verl_plugin.patch_list` writes the list
-in docs/patches.md.
+A `Patch` names the faulty module and runs after that module is imported. A method has the decorator `mends`. Both check
+that the fault still exists, and refuse any other version, so no mend outlives its fault.
+`python -m veritas_rl.verl_plugin.patch_list` writes the list in docs/patches.md.
 """
 
 import functools
@@ -57,6 +57,16 @@ def patch_of(module: str) -> Callable[[Callable[[Any], None]], Patch]:
 def patches_in(module: ModuleType) -> tuple[Patch, ...]:
     """The patches that a module defines, in their order."""
     return tuple(value for value in vars(module).values() if isinstance(value, Patch))
+
+
+def mends(function: Callable[..., Any], line: str) -> Callable[[Any], Any]:
+    """Decorate a method that is called instead of verl's own, because `line` in the source of `function` is a fault.
+
+    Raises:
+        PatchRefused: As `require_fault`.
+    """
+    require_fault(function, line)
+    return lambda method: method
 
 
 def require_fault(function: Callable[..., Any], line: str, package: str = "verl") -> None:

@@ -10,10 +10,12 @@ from verl.trainer.ppo.utils import Role
 from verl.utils import tensordict_utils as tu
 from verl.utils.metric import AggregationType, Metric
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
+from verl.workers.utils.losses import ppo_loss
 
 from veritas_rl.verl_plugin.adapter_delivery import AdapterWatch
 from veritas_rl.verl_plugin.columns import row_sums
 from veritas_rl.verl_plugin.learning_watch import LEAVE_OUT, SKIPPED
+from veritas_rl.verl_plugin.patching import mends
 from veritas_rl.verl_plugin.reference import AVERAGE, REFRESH, WeightAverage, average_file, copy_weights
 
 MEANS = ("critic/vf_clipfrac", "critic/vpred_mean")
@@ -52,11 +54,13 @@ def mean_of_tokens(loss: Callable[..., Any]) -> Callable[..., Any]:
 class LearnerWorker(TrainingWorker):
     """The worker of a model that learns, and of the reference."""
 
+    @mends(ppo_loss, "pg_metrics = Metric.from_dict(pg_metrics, aggregation=AggregationType.MEAN)")
     @sent_as(TrainingWorker.set_loss_fn)
     def set_loss_fn(self, loss_fn: Callable[..., Any]) -> None:
         """verl averages the metrics of a loss over micro-batches of unequal size: average over all learned tokens."""
         super().set_loss_fn(mean_of_tokens(loss_fn))
 
+    @mends(TrainingWorker.train_batch, "output = self.engine.train_batch(data, loss_function=self.loss_fn)")
     @sent_as(TrainingWorker.train_batch)
     def train_batch(self, data: Any) -> Any:
         """verl divides losses by padding and rejected tokens, by 0 if no token is learned: count what is learned.
@@ -95,6 +99,9 @@ class ActorWorker(ActorRolloutRefWorker):
         self._weight_average: WeightAverage | None = None
         self._saved_average: Any = None
 
+    @mends(
+        ActorRolloutRefWorker.update_weights, "peft_config=peft_config, base_sync_done=True, global_steps=global_steps"
+    )
     @sent_as(ActorRolloutRefWorker.update_weights)
     async def update_weights(self, global_steps: Any = None, mode: str = "auto") -> Any:
         """verl does not check that a rollout has the sent adapter: compare digests after each weight sync.
@@ -111,6 +118,7 @@ class ActorWorker(ActorRolloutRefWorker):
             await self._adapter_watch.check(engine, global_steps, self.rank)
         return sent
 
+    @mends(ActorRolloutRefWorker.compute_ref_log_prob, "output = self.ref.infer_batch(data=data)")
     @sent_as(ActorRolloutRefWorker.compute_ref_log_prob)
     def compute_ref_log_prob(self, data: Any) -> Any:
         """verl's reference of the KL term keeps its first weights: let it follow the actor's if a batch requests it.

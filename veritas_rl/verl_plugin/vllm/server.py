@@ -7,6 +7,7 @@ from typing import Any
 import ray
 from verl.workers.rollout.vllm_rollout.vllm_async_server import vLLMHttpServer, vLLMReplica
 
+from veritas_rl.verl_plugin.patching import mends
 from veritas_rl.verl_plugin.vllm.shared_names import remove_names
 from veritas_rl.verl_plugin.vllm.weight_sync import POLL_SECONDS
 
@@ -14,6 +15,7 @@ from veritas_rl.verl_plugin.vllm.weight_sync import POLL_SECONDS
 class VllmServer(vLLMHttpServer):
     """A server of one engine, in a process of its own."""
 
+    @mends(vLLMHttpServer.collective_rpc, "        await self.engine.collective_rpc(")
     async def collective_rpc(
         self,
         method: Any,
@@ -24,10 +26,12 @@ class VllmServer(vLLMHttpServer):
         """verl drops its workers' answers, and waits forever for a dead engine: return them, or raise."""
         return await self._answer(self.engine.collective_rpc(method=method, timeout=timeout, args=args, kwargs=kwargs))
 
+    @mends(vLLMHttpServer.generate, "async for output in generator:")
     async def generate(self, *args: Any, **kwargs: Any) -> Any:
         """vLLM can forget a request that comes while its engine dies, so verl waits for it forever: raise."""
         return await self._answer(super().generate(*args, **kwargs))
 
+    @mends(vLLMHttpServer.launch_server, '"distributed_executor_backend": "mp"')
     async def run_server(self, args: Any) -> None:
         """Ray and the launcher kill an engine, whose queues then stay in /dev/shm, 400 MB: remove their names before.
 
@@ -37,7 +41,7 @@ class VllmServer(vLLMHttpServer):
         remove_names()
 
     async def _answer(self, call: Coroutine[Any, Any, Any]) -> Any:
-        # A dead engine may answer no call.
+        """The answer of a call of the engine, which may die before."""
         answer = asyncio.ensure_future(call)
         try:
             while not (await asyncio.wait([answer], timeout=POLL_SECONDS))[0]:
