@@ -12,6 +12,7 @@ from verl.utils.torch_dtypes import PrecisionType
 from veritas_rl.announcements import UNREAD_ADAPTER
 from veritas_rl.errors import UserError
 from veritas_rl.verl_plugin.adapter_digest import Comparison, digests_of, digests_of_module
+from veritas_rl.verl_plugin.adapter_shards import peft_model
 
 SHOWN = 4
 """How many of the first syncs are logged: step 0 (before step 1), and steps 1 to 3."""
@@ -92,7 +93,7 @@ class AdapterWatch:
         Raises:
             UserError: The rollout's adapter differs.
         """
-        config = getattr(engine.module, "_fsdp_wrapped_module", engine.module).peft_config["default"]
+        config = peft_model(engine.module).peft_config["default"]
         # vLLM stores the B matrix multiplied by the scaling.
         scale = scaling_of(config) if self._rollout.config.name == "vllm" else 1.0
         trained = digests_of_module(engine.module, engine.device_mesh, self._dtype, scale)

@@ -54,6 +54,12 @@ def local_shares(module: Any) -> Iterator[tuple[str, torch.Tensor, torch.Tensor 
         yield file_name(name), local.view(-1), places.flatten()
 
 
+def peft_model(module: Any) -> Any:
+    """The PEFT model in a module that verl has wrapped; None if the module has no adapter."""
+    model = getattr(module, "_fsdp_wrapped_module", module)
+    return model if hasattr(model, "peft_config") else None
+
+
 def gathered(module: Any) -> dict[str, torch.Tensor]:
     """The full adapter on the CPU, by the names in PEFT's files. All ranks must call this function together.
 

@@ -20,7 +20,7 @@ from verl.workers.engine.fsdp import transformer_impl
 from veritas_rl.errors import UserError
 from veritas_rl.shared_prompts import VENDOR
 from veritas_rl.verl_plugin import nf4, not_finite
-from veritas_rl.verl_plugin.adapter_shards import gathered
+from veritas_rl.verl_plugin.adapter_shards import gathered, peft_model
 from veritas_rl.verl_plugin.columns import row_sums
 from veritas_rl.verl_plugin.patching import mends
 from veritas_rl.verl_plugin.reference import StartAdapter, reshard
@@ -93,9 +93,8 @@ class EngineWithLMHead(FSDPEngineWithLMHead):
     @mends(_verl.collect_lora_params, "lora_params = get_peft_model_state_dict(peft_model)")
     def get_per_tensor_param(self, layered_summon: bool = False, base_sync_done: bool = False, **kwargs: Any) -> Any:
         """PEFT finds no adapter in FSDP 1 or in one layer, so verl sends an empty one: gather it directly."""
-        model = getattr(self.module, "_fsdp_wrapped_module", self.module)
-        merged = self.model_config.lora.get("merge", False)
-        if merged or not base_sync_done or not hasattr(model, "peft_config"):
+        model = peft_model(self.module)
+        if model is None or not base_sync_done or self.model_config.lora.get("merge", False):
             return super().get_per_tensor_param(layered_summon, base_sync_done, **kwargs)
         if not self._uses_fsdp2_cpu_offload_policy:
             _verl.load_fsdp_model_to_gpu(self.module)
@@ -120,13 +119,14 @@ class EngineWithLMHead(FSDPEngineWithLMHead):
         loss, output = super().forward_step(micro_batch, loss_function, forward_only)
         if forward_only:
             return loss, output
-        finite, rank = math.isfinite(output["loss"]), self.get_data_parallel_rank()
-        if "response_mask" not in micro_batch:
-            if not finite:
+        fine_tuning = "response_mask" not in micro_batch
+        if not math.isfinite(output["loss"]):
+            rank = self.get_data_parallel_rank()
+            if fine_tuning:
                 raise UserError(not_finite.report_of_fine_tuning(micro_batch, output["loss"], rank))
-            return loss, output
-        if not finite:
             output["metrics"][f"{not_finite.RANK}{rank}"] = 1.0
+        if fine_tuning:
+            return loss, output
         learned = row_sums(micro_batch["response_mask"]) > 0
         real = int((micro_batch["input_ids"].offsets().diff() * learned).sum())
         if real:

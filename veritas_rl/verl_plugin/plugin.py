@@ -29,7 +29,7 @@ def _register_agent_loop(module: ModuleType) -> None:
 
 @when_imported("verl.workers.engine.fsdp.transformer_impl")
 def _register_engines(module: ModuleType) -> None:
-    from veritas_rl.verl_plugin import engines, shared_prompts  # noqa: F401 (they register themselves)
+    from veritas_rl.verl_plugin import shared_prompts  # noqa: F401 (it registers itself, and `engines`)
 
 
 @when_imported("verl.trainer.ppo.v1")

@@ -13,6 +13,7 @@ from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 from verl.workers.utils.losses import ppo_loss
 
 from veritas_rl.verl_plugin.adapter_delivery import AdapterWatch
+from veritas_rl.verl_plugin.adapter_shards import peft_model
 from veritas_rl.verl_plugin.columns import row_sums
 from veritas_rl.verl_plugin.learning_watch import LEAVE_OUT, SKIPPED
 from veritas_rl.verl_plugin.patching import mends
@@ -79,7 +80,7 @@ class LearnerWorker(TrainingWorker):
             data["loss_mask"] = data["response_mask"]  # without the tokens that `rollout_correction` has rejected
             tu.assign_non_tensor(data, global_batch_size=rows)
             return super().train_batch(data)
-        metrics = {"mfu": 0.0, SKIPPED: Metric("sum", 1)}
+        metrics = {"mfu": 0.0, SKIPPED: Metric(AggregationType.SUM, 1)}
         if tu.get(data, key="update_lr_scheduler", default=False):
             metrics["lr"] = self.engine.lr_scheduler_step()
         return tu.get_tensordict({}, non_tensor_dict={"metrics": metrics})
@@ -110,9 +111,8 @@ class ActorWorker(ActorRolloutRefWorker):
         """
         sent = await super().update_weights(global_steps, mode)
         engine = self.actor.engine
-        adapted = hasattr(getattr(engine.module, "_fsdp_wrapped_module", engine.module), "peft_config")
         backend = mode if mode != "auto" else self.config.rollout.checkpoint_engine.backend
-        if adapted and not self.peft_merge and backend == "naive":
+        if peft_model(engine.module) is not None and not self.peft_merge and backend == "naive":
             if self._adapter_watch is None:
                 self._adapter_watch = AdapterWatch(self.rollout)
             await self._adapter_watch.check(engine, global_steps, self.rank)
