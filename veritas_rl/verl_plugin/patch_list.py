@@ -34,7 +34,7 @@ GROUPS: tuple[tuple[str, tuple[ModuleType, ...], str], ...] = (
         "Patches on a CPU only, for speed",
         (speed,),
         "These do not change results. [benchmarks.md](benchmarks.md) has the gain of each. VERITAS_RL_CPU_PATCHES "
-        "turns them off: `0` all of them, `-small_cells,-padded_tensors` these two. It also turns off two things that "
+        "turns them off: `0` all of them, `-small_cells,-short_padding` these two. It also turns off two things that "
         "are no patches: `forkserver`, from which all processes start, and `separate_critic`, by which actor and "
         "critic are updated at the same time.",
     ),

@@ -7,11 +7,9 @@ from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy
 import pytest
 import torch
 from tensordict import TensorDict
-from transfer_queue.metadata import BatchMeta
 from transfer_queue.storage.managers import simple_storage_manager
 from transfer_queue.utils import serial_utils
 from verl.trainer.ppo import padding_utils
@@ -33,33 +31,6 @@ def process_group(tmp_path: Path) -> Iterator[None]:
 def nested(*lengths: int) -> Any:
     rows = [torch.randn(length, generator=torch.Generator().manual_seed(length)) for length in lengths]
     return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
-
-
-def described(*partitions: str) -> BatchMeta:
-    return BatchMeta(
-        global_indexes=[3, 5],
-        partition_ids=list(partitions),
-        field_schema={"ids": {"dtype": torch.int64, "per_sample_shapes": [(2,), (1,)], "is_nested": True}},
-        production_status=numpy.ones(2, dtype=numpy.int8),
-    )
-
-
-def test_one_part_gets_the_descriptions_that_there_are() -> None:
-    rows = described("train", "train")
-    for (same,) in (rows.chunk(1), rows.chunk_by_partition()):
-        assert same is rows
-    for parts in (rows.chunk(2), described("train", "val").chunk_by_partition()):
-        assert [part.global_indexes for part in parts] == [[3], [5]]
-
-
-def test_padding_leaves_words_as_they_are() -> None:
-    words: Any = tensordict_utils.get_tensordict({"rows": nested(3, 1), "words": ["a", {"b": 1}]})
-    padded = words.to_padded_tensor()
-    assert padded["rows"].shape == (2, 3)
-    assert padded["rows"][1, 1:].tolist() == [0.0, 0.0]
-    assert padded.get("words") is words.get("words")
-    assert padded["words"] == ["a", {"b": 1}]
-    assert padded.batch_size == words.batch_size
 
 
 def test_all_rows_in_their_order_are_handed_out_as_they_are() -> None:
@@ -130,16 +101,6 @@ def test_replies_are_padded_as_verl_pads_them() -> None:
     computed = nested(4, 5, 4)
     ours, theirs = padding.no_padding_2_padding, padding.no_padding_2_padding.__wrapped__  # pyright: ignore[reportFunctionMemberAccess]
     assert ours(computed, batch).tolist() == theirs(computed, batch).tolist()
-
-
-def test_replies_are_cut_out_as_verl_cuts_them_out() -> None:
-    mask, computed = nested(1, 4, 2), nested(4, 5, 4)
-    rows = torch.arange(12.0).reshape(3, 4)
-    for ours, given in ((padding.response_from_nested, computed), (padding.response_to_nested, rows)):
-        theirs = ours.__wrapped__  # pyright: ignore[reportFunctionMemberAccess]
-        found, wanted = ours(given, mask), theirs(given, mask)
-        assert [row.tolist() for row in found.unbind()] == [row.tolist() for row in wanted.unbind()]
-        assert found.to_padded_tensor(0).tolist() == wanted.to_padded_tensor(0).tolist()
 
 
 def test_a_padding_row_has_two_tokens() -> None:

@@ -38,10 +38,7 @@ TARGETS = {
     "selected_rows": ("verl.utils.tensordict_utils", "index_select_tensor_dict"),
     "similar_lengths": ("verl.workers.engine.utils", "rearrange_micro_batches"),
     "padded_responses": ("verl.workers.utils.padding", "no_padding_2_padding"),
-    "nested_responses": ("verl.workers.utils.padding", "response_from_nested"),
     "small_cells": ("transfer_queue.storage.managers.simple_storage_manager", "extract_field_schema"),
-    "whole_descriptions": ("transfer_queue.metadata", "BatchMeta.chunk"),
-    "padded_tensors": ("tensordict.base", "TensorDictBase.to_padded_tensor"),
     "gloo_process_group": ("verl.utils.distributed", "initialize_global_process_group_ray"),
     "gloo_process_group_of_torchrun": ("verl.utils.distributed", "initialize_global_process_group"),
     "reference_offload": ("verl.workers.engine.fsdp.transformer_impl", "CPUOffloadPolicy"),
@@ -121,8 +118,8 @@ def test_nothing_of_it_is_applied_on_a_gpu(applied: Callable[..., set[str]]) -> 
         ("", set()),
         ("1", set()),
         ("0", SPEED | {"forkserver", "separate_critic"}),
-        ("-padded_tensors", {"padded_tensors"}),
-        ("-padded_tensors, -forkserver", {"padded_tensors", "forkserver"}),
+        ("-short_padding", {"short_padding"}),
+        ("-short_padding, -forkserver", {"short_padding", "forkserver"}),
     ],
 )
 def test_the_switch_is_read(given: str, off: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +129,7 @@ def test_the_switch_is_read(given: str, off: set[str], monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [("off", "set it to 0, 1, or names to turn off"), ("-padded_tensor", "padded_tensors"), ("-", "small_cells")],
+    [("off", "set it to 0, 1, or names to turn off"), ("-short_paddin", "short_padding"), ("-", "small_cells")],
 )
 def test_a_switch_that_cannot_be_read_is_refused(given: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(switch.VARIABLE, given)

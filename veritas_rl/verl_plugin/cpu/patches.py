@@ -101,33 +101,6 @@ def padded_responses(module: Any) -> None:
     module.no_padding_2_padding = pad
 
 
-@patch_of("verl.workers.utils.padding")
-def nested_responses(module: Any) -> None:
-    """The values of replies are cut out as nested tensors in two more loops over samples: index all samples at once."""
-    from veritas_rl.verl_plugin.columns import jagged
-
-    from_nested, to_nested = module.response_from_nested, module.response_to_nested
-    require_fault(from_nested, "for resp_len, seq_offset in zip(response_lens, offsets[1:], strict=True):")
-    require_fault(to_nested, "for i in range(tensor.shape[0]):")
-
-    @functools.wraps(from_nested)
-    def response_from_nested(tensor: Any, response_mask: Any) -> Any:
-        offsets = response_mask.offsets()
-        lengths = offsets.diff()
-        # The place before a token predicts the token.
-        shifts = (tensor.offsets()[1:] - lengths - 1 - offsets[:-1]).repeat_interleave(lengths)
-        places = module.torch.arange(len(shifts), device=shifts.device) + shifts
-        return jagged(tensor.values()[places], offsets)
-
-    @functools.wraps(to_nested)
-    def response_to_nested(tensor: Any, response_mask: Any) -> Any:
-        offsets = response_mask.offsets()
-        inside = module.torch.arange(tensor.shape[1], device=tensor.device) < offsets.diff()[:, None]
-        return jagged(tensor[inside], offsets)
-
-    module.response_from_nested, module.response_to_nested = response_from_nested, response_to_nested
-
-
 @patch_of("transfer_queue.storage.managers.simple_storage_manager")
 def small_cells(module: Any) -> None:
     """TransferQueue sends each cell as a separate tensor, about 10 µs to write and to read: send bytes.
@@ -168,38 +141,3 @@ def small_cells(module: Any) -> None:
     manager._select_by_positions = staticmethod(select_by_positions)
     manager._pack_field_values = staticmethod(pack_field_values)
     module.extract_field_schema = metadata.extract_field_schema = extract_field_schema
-
-
-@patch_of("transfer_queue.metadata")
-def whole_descriptions(module: Any) -> None:
-    """Splitting a batch's metadata copies every entry, even for one part: return the metadata unchanged."""
-    among_ranks, among_partitions = module.BatchMeta.chunk, module.BatchMeta.chunk_by_partition
-    require_fault(among_ranks, "chunk = self.select_samples(indices)", "TransferQueue")
-    require_fault(among_partitions, "[self.select_samples(idx) for idx in", "TransferQueue")
-
-    @functools.wraps(among_ranks)
-    def chunk(self: Any, chunks: int) -> list[Any]:
-        return [self] if chunks == 1 else among_ranks(self, chunks)
-
-    @functools.wraps(among_partitions)
-    def chunk_by_partition(self: Any) -> list[Any]:
-        return [self] if len(set(self.partition_ids)) == 1 else among_partitions(self)
-
-    module.BatchMeta.chunk, module.BatchMeta.chunk_by_partition = chunk, chunk_by_partition
-
-
-@patch_of("tensordict.base")
-def padded_tensors(module: Any) -> None:
-    """Padding a batch copies every non-tensor column value by value: skip these columns."""
-    original = module.TensorDictBase.to_padded_tensor
-    require_fault(original, "result = self._apply_nest(", "tensordict")
-
-    @functools.wraps(original)
-    def to_padded_tensor(self: Any, padding: float = 0.0, mask_key: Any = None) -> Any:
-        words = {name: column for name, column in self.items() if module.is_non_tensor(column)}
-        made = original(self.select(*(name for name, _ in self.items() if name not in words)), padding, mask_key)
-        for name, column in words.items():
-            made.set(name, column)
-        return made
-
-    module.TensorDictBase.to_padded_tensor = to_padded_tensor

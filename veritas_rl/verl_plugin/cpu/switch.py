@@ -34,7 +34,7 @@ def left_off() -> frozenset[str]:
     if not all(word.startswith("-") for word in off):
         raise UserError(
             f"{VARIABLE}={given} is not supported: set it to 0, 1, or names to turn off, such as "
-            "-small_cells,-padded_tensors"
+            "-small_cells,-short_padding"
         )
     for name in (word[1:] for word in off):
         if name not in NAMES:
