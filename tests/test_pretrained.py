@@ -16,7 +16,10 @@ import psutil
 import pytest
 import torch
 
+from veritas_rl.checkpoints.layout import ADAPTER, MERGE_REPORT
 from veritas_rl.launch.tiny_model import build_tiny_model
+from veritas_rl.records.result import read_result
+from veritas_rl.viewing.games_page import read_games
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -85,6 +88,30 @@ def test_adapters_of_a_bf16_base_are_trained_in_fp32_on_two_ranks(tmp_path: Path
             assert any(tensor.abs().sum() > 0 for tensor in saved)
 
 
+def test_a_published_model_is_trained_with_an_adapter_and_merged(tmp_path: Path) -> None:
+    """The short form of the way that `recipe=smollm2_tic_tac_toe` goes. The untouched model gives no right answer, so
+    that a reward of its own lets it learn."""
+    (tmp_path / "lengths.py").write_text(LENGTHS)
+    folder, merged = tmp_path / "run", tmp_path / "merged"
+    output = run(
+        [
+            *(*TRAINER, f"trainer.default_local_dir={folder}", "trainer.total_training_steps=2", "trainer.save_freq=2"),
+            *("veritas_rl.evaluation=null", "veritas_rl.say_limit=false", "data.train_batch_size=4"),
+            *("data.custom_cls.config.adapter_config.prompt=brief", "data.max_prompt_length=64"),
+            *("data.max_response_length=12", f"reward.custom_reward_function.path={tmp_path / 'lengths.py'}"),
+        ],
+        AGENT_MODEL_REPO_ID="smollm2-135m",
+    )
+    assert re.search(r"start=pretrained: \S*smollm2-135m, LoRA of rank 32, GRPO", output)
+    assert all(step["actor/grad_norm"] > 0 for step in steps_of(folder))
+    run(["bash", "train/scripts/merge-ppo.sh"], CHECKPOINT_BASE=str(folder), TARGET_DIR=str(merged))
+    proof = json.loads((merged / MERGE_REPORT).read_text())
+    assert proof["base"].endswith("smollm2-135m")
+    assert (proof["weights"]["differing"], proof["weights"]["compared"]) == (210, 272)
+    assert 0 < proof["logits"]["largest"] <= proof["logits"]["tolerance"]
+    assert proof["logits"]["adapter"] > 0
+
+
 @pytest.mark.long
 def test_ppo_with_a_critic_trains_a_pretrained_model(tmp_path: Path) -> None:
     demonstrations, tuned, folder = tmp_path / "demonstrations", tmp_path / "tuned", tmp_path / "run"
@@ -145,3 +172,55 @@ def killed_when(command: list[str], environment: dict[str, str], folder: Path, r
     # Ray's own agents end later, and use nothing of the run.
     named = [one for one in psutil.process_iter(["cmdline"]) if str(folder) in " ".join(one.info["cmdline"] or [])]
     assert not psutil.wait_procs(named, 60)[1]
+
+
+@pytest.mark.long
+def test_the_whole_way_of_a_published_model(tmp_path: Path) -> None:
+    """Judged, fine-tuned, trained by RL that is killed and resumed, merged, served, asked over HTTP, and shown."""
+    name = f"smollm2_way_{tmp_path.parent.name}"
+    values = (
+        f"veritas_rl.recipe.values.{value}" for value in ("demonstrations=400", "continued_epochs=1", "judged=40")
+    )
+    command = [
+        *(*TRAINER, "recipe=smollm2_tic_tac_toe", f"trainer.experiment_name={name}", *values),
+        *("trainer.total_training_steps=3", "trainer.save_freq=1", "data.train_batch_size=8"),
+    ]
+    checkpoints, folder = ROOT / f"train/artifacts/RL/checkpoints/{name}", ROOT / f"train/outputs/recipes/{name}"
+    environment = {key: value for key, value in os.environ.items() if key != "AGENT_MODEL_REPO_ID"}
+    saved = checkpoints / "global_step_1/checkpoint.json"
+    killed_when(command, environment, checkpoints, saved.exists)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"resuming from step [12] of 3", done.stdout)
+    result = read_result(folder)
+    assert {"SFT", "RL", "merge", "continued SFT", "untouched", "sampled", "greedy", "instead"} <= result.minutes.keys()
+    assert result.figures["untouched/tic_tac_toe/legal"]["mean"] < 0.1
+    assert result.figures["sampled/tic_tac_toe/start/legal"]["mean"] > 0.3
+    assert "sampled" in (folder / "sampled/report.html").read_text()
+
+    merged = folder / "merged-model"
+    words = ["--mode", "move", "--games", "tic_tac_toe", "--num_episodes", "20", "--prompt", "brief"]
+    words += ["--max_tokens", "12", "--temperature", "0"]
+    evaluate = [sys.executable, "train/tools/evaluate.py", *words, "--checkpoint", merged]
+    printed = run([*evaluate, "--compare", merged / ADAPTER, "--output", tmp_path / "here"])
+    assert "0 of 20 tasks differ" in printed
+    served = [sys.executable, "train/tools/serve.py", "--model", merged, "--engine", "own", "--port", "0"]
+    with subprocess.Popen([*map(str, served)], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().split()[-1]
+            evaluate[-1] = url
+            run([*evaluate, "--output", tmp_path / "there"])
+            here, there = (
+                json.loads((tmp_path / side / "report.json").read_text())["rows"] for side in ("here", "there")
+            )
+            assert {**here[0], "player": ""} == {**there[0], "player": ""}
+            play = [sys.executable, "train/tools/play.py", "--game", "tic_tac_toe", "--opponent", url, "--terminal"]
+            play += ["--prompt", "brief", "--max_tokens", "12", "--output", str(tmp_path / "play")]
+            done = subprocess.run(play, cwd=ROOT, input="b2\nquit\n", capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert "x: b2\n" in done.stdout
+        finally:
+            process.kill()
+    (game,) = read_games(tmp_path / "play/games.jsonl")
+    assert game.turns[1].player == url

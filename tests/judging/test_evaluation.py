@@ -129,6 +129,21 @@ def test_a_model_plays_the_same_here_and_behind_a_server(
         assert {**far, "player": ""} == {**row, "player": ""}
 
 
+def test_single_answers_to_held_out_positions_of_games(run: Callable[..., Any], tmp_path: Path) -> None:
+    code, out, _ = run(*BOTS, "--mode", "move", "--compare", "exact", "--output", tmp_path)
+    assert code == 0
+    games = [json.loads(line) for line in (tmp_path / "games.jsonl").read_text().splitlines()]
+    assert len(games) == 2 * 2 * 12
+    assert {(game["mode"], game["opponent"], game["moves"]) for game in games} == {("move", "nobody", 1)}
+    assert all("split=val" in game["task"] for game in games)
+    good = {row["player"]: row["success"]["mean"] for row in timeless(tmp_path)[0]["rows"] if row["case"] == "all"}
+    assert good["random"] < good["exact"] == 1
+    assert "random less exact" in out
+    code, _, err = run(*BOTS, "--mode", "move", "--opening", 2, "--output", tmp_path / "opening")
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "--opening 2 is for whole games" in err
+
+
 def test_models_against_models_and_perturbed(run: Callable[..., Any], tiny_model: Path, tmp_path: Path) -> None:
     words = ["--checkpoint", tiny_model, "--opponent", tiny_model, "--games", "tic_tac_toe", "--num_episodes", 4]
     code, out, _ = run(*words, "--max_tokens", 4, "--relabelled", "--output", tmp_path)

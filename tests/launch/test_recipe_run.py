@@ -98,6 +98,24 @@ def test_the_stages_of_a_recipe(tmp_path: Path) -> None:
     assert planned("recipe=kuhn_self_play").fine_tuning() is None
 
 
+def test_rl_is_compared_with_the_untouched_model_and_with_more_fine_tuning(tmp_path: Path) -> None:
+    run = planned("recipe=smollm2_tic_tac_toe")
+    first, more = run.fine_tuning() or [], run.continued_fine_tuning() or []
+    assert "model.path=smollm2-135m" in first
+    assert [word for word in more if word.startswith("model.path=")][-1] == "model.path='START'"
+    assert {word for word in first if "demonstrations" in word} == {word for word in more if "demonstrations" in word}
+    assert f"trainer.experiment_name={run.continued.name}" in more
+    stages = list(run.after_training(tmp_path, tmp_path / "start"))
+    assert [stage.name for stage in stages] == ["untouched", "merge", "sampled", "greedy", "instead"]
+    assert "--checkpoint smollm2-135m" in stages[0].typed
+    for stage in stages[2:]:
+        assert stage.command[stage.command.index("--checkpoint") + 1] == str(run.merged)
+    assert f"--compare {tmp_path}/start" in stages[2].typed
+    assert "--compare continued_sft" in stages[4].typed
+    other = planned("recipe=smollm2_tic_tac_toe", "actor_rollout_ref.model.path=Qwen/Qwen3-0.6B")
+    assert "model.path=Qwen/Qwen3-0.6B" in (other.fine_tuning() or [])
+
+
 def test_an_interrupted_run_of_the_same_command_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recipe_run, "RUNS", tmp_path)
     first = planned("recipe=kuhn_self_play")

@@ -106,18 +106,18 @@ def test_a_fully_trained_actor(models: Callable[[int], Path], free_port: int) ->
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("millions", [107, 226, 268])
 @pytest.mark.parametrize(
-    ("role", "tokens", "overrides"),
+    ("millions", "role", "tokens", "overrides"),
     [
-        ("actor", 1536, ("lora=off",)),
-        ("actor", 1536, ("lora=off", PACKED, "actor_rollout_ref.actor.entropy_coeff=0")),
-        ("actor", 2048, ("lora=on", RECOMPUTED, PACKED)),
-        ("actor", 2048, ("lora=off", RECOMPUTED)),
-        ("critic", 1536, ("lora=off",)),
-        ("critic", 2048, ("lora=off", "critic.model.enable_gradient_checkpointing=true")),
+        pytest.param(268, "actor", 1536, ("lora=off",), id="full"),
+        pytest.param(226, "actor", 1536, ("lora=off", PACKED, "actor_rollout_ref.actor.entropy_coeff=0"), id="packed"),
+        pytest.param(107, "actor", 2048, ("lora=on", RECOMPUTED, PACKED), id="lora"),
+        pytest.param(107, "actor", 2048, ("lora=off", RECOMPUTED), id="recomputed"),
+        pytest.param(226, "critic", 1536, ("lora=off",), id="critic"),
+        pytest.param(
+            107, "critic", 2048, ("lora=off", "critic.model.enable_gradient_checkpointing=true"), id="critic recomputed"
+        ),
     ],
-    ids=["full", "packed", "lora", "recomputed", "critic", "critic recomputed"],
 )
 def test_other_settings_and_sizes(
     models: Callable[[int], Path], free_port: int, millions: int, role: str, tokens: int, overrides: tuple[str, ...]

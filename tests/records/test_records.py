@@ -120,6 +120,11 @@ def test_a_description_is_read(tmp_path: Path) -> None:
         ({"trainer": "dpo"}, "unknown trainer of a recipe 'dpo'"),
         ({"judge": {"../x": {}}}, "the name of a judgement has letters"),
         ({"judge": {"exact": {}}, "short": {"judge": {"exakt": {}}}}, "did you mean exact"),
+        (
+            {"judge": {"exact": {"checkpoint": "continued"}}},
+            "unknown checkpoint .*'continued': did you mean continued_sft",
+        ),
+        ({"continued_sft": []}, "continues a fine-tuning, but there is none: set .*sft"),
         (["sft"], "must be a mapping"),
     ],
 )
@@ -322,6 +327,16 @@ def test_figures_are_those_of_the_reports(tmp_path: Path) -> None:
     assert figures["games/tic_tac_toe/random/gain"]["mean"] == pytest.approx(gain)
     assert figures["games/tic_tac_toe/random/gain"]["low"] == pair["score"]["difference"]["low"]
     assert figures["games/tic_tac_toe/random/differing"]["mean"] == len(pair["differing"]) / 4
+
+    settings = Settings("exact", compare="random", games=40, cases="tic_tac_toe", mode="move")
+    evaluation_report.write(evaluate(settings, tmp_path / "answers", quiet), tmp_path / "answers")
+    report = json.loads((tmp_path / "answers/report.json").read_text())
+    figures = figures_of_games(report, "answers", "random")
+    before = figures["answers/tic_tac_toe/random/optimal"]["mean"]
+    assert figures["answers/tic_tac_toe/optimal"]["mean"] == 1
+    assert figures["answers/tic_tac_toe/gain"]["mean"] == pytest.approx(1 - before)
+    assert figures["answers/tic_tac_toe/legal"]["mean"] == figures["answers/tic_tac_toe/random/legal"]["mean"] == 1
+    assert figures["answers/tic_tac_toe/value"]["mean"] > figures["answers/tic_tac_toe/random/value"]["mean"]
 
     settings = ExactSettings("mcts:2", cases="kuhn_poker", samples=1)
     exact_report.write(evaluate_exactly(settings, tmp_path, quiet), tmp_path)

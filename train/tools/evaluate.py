@@ -9,9 +9,9 @@
 
 CHECKPOINT is a folder (a model, an adapter, global_step_N, or an experiment), a hub id, the address of an
 OpenAI-compatible server (http://localhost:8000/v1), or a bot of the environment (listed at the end). An opponent has
-the same forms. Without opponents, the player answers each held-out task of the environment once. The output folder gets
-report.json, report.html and report.png, and some recorded games as shown.html. Run the same command again to continue
-after an interruption; finished games are kept.
+the same forms. Without opponents, or with --mode move, the player answers each held-out task once. The output folder
+gets report.json, report.html and report.png, and some recorded games as shown.html. Run the same command again to
+continue after an interruption; finished games are kept.
 
 With --exact no game is played: in small games the checkpoint is asked in every information state, by default at
 temperature 1, and its whole policy is scored. The report goes to exact.json and a picture of each policy. --every_step
@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from veritas_rl.configs import split_list
+from veritas_rl.envs.task import MODES
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.judging.options import (
     PlayersParser,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from veritas_rl.judging.forecast import Forecast
     from veritas_rl.players.loading import ReplySettings
 
-OF_GAMES = ("env", "config", "num_episodes", "opponent", "relabelled", "opening", "max_moves", "games_to_show")
+OF_GAMES = ("env", "config", "num_episodes", "mode", "opponent", "relabelled", "opening", "max_moves", "games_to_show")
 """The options that have no effect if no game is played."""
 
 OF_OTHERS = (*OF_GAMES, "games", "seed", "compare", "exact", "samples", "every_step")
@@ -64,6 +65,12 @@ def main() -> None:
         type=int,
         default=100,
         help="number of games for each case and opponent, or of tasks for each case; default: 100",
+    )
+    parser.add_argument(
+        "--mode",
+        choices=MODES,
+        default="episode",
+        help="episode: whole games, where there are any; move: single answers to held-out tasks; default: episode",
     )
     parser.add_argument(
         "--opponent", default="random", help="one or more bots or checkpoints, separated by commas; default: random"
@@ -137,6 +144,7 @@ def _play_games(given: argparse.Namespace, replies: "ReplySettings", console: Co
         replies=replies,
         base=given.base,
         config=config_of(given),
+        mode=given.mode,
     )
     if given.cost:
         opponents = len(set(settings.opponents))

@@ -65,6 +65,7 @@ class Settings:
         replies: The settings of models' replies.
         base: See `open_player`.
         config: Further settings of the environment, as pairs of key and value.
+        mode: See `Rules`.
     """
 
     checkpoint: str
@@ -81,6 +82,7 @@ class Settings:
     replies: ReplySettings = field(default_factory=ReplySettings)
     base: str | None = None
     config: tuple[tuple[str, Any], ...] = ()
+    mode: str = "episode"
 
     def __post_init__(self) -> None:
         if self.games < 1:
@@ -99,7 +101,7 @@ class Settings:
 
     def rules(self, opening: int = 0) -> Rules:
         """The rules of games with this number of opening moves."""
-        return Rules(self.env, self.seed, self.prompt, opening, self.max_moves, self.config)
+        return Rules(self.env, self.seed, self.prompt, opening, self.max_moves, self.config, self.mode)
 
 
 def folder_of(checkpoint: str, settings: object) -> Path:

@@ -48,6 +48,7 @@ class Rules:
         max_moves: The number of moves, over all seats, after which a game ends as `Reason.UNFINISHED`; 0 for the
             environment's own limit.
         config: Further settings of the environment, as pairs of key and value.
+        mode: "episode" for whole games, "move" for single answers. An environment without whole games has answers only.
     """
 
     env: str
@@ -56,6 +57,7 @@ class Rules:
     opening: int = 0
     max_moves: int = 0
     config: tuple[tuple[str, Any], ...] = ()
+    mode: str = "episode"
 
     def __post_init__(self) -> None:
         if self.opening < 0 or self.max_moves < 0:
@@ -63,7 +65,7 @@ class Rules:
 
 
 def tasks_of(cases: str | Sequence[str], count: int, rules: Rules) -> dict[str, list[Task]]:
-    """The validation tasks of an evaluation by case. They are whole games if the environment has whole games.
+    """The validation tasks of an evaluation by case.
 
     Args:
         cases: The cases as users name them; "" for all cases of the environment.
@@ -75,7 +77,7 @@ def tasks_of(cases: str | Sequence[str], count: int, rules: Rules) -> dict[str, 
     """
     environment = get_environment(rules.env)
     given = named_settings(environment, dict(rules.config))
-    own = {"mode": "episode", "seed": rules.seed, "prompt": rules.prompt, "max_moves": rules.max_moves or None}
+    own = {"mode": rules.mode, "seed": rules.seed, "prompt": rules.prompt, "max_moves": rules.max_moves or None}
     for key in given:
         if key in own or key == "num_tasks_per_case":
             raise UserError(
@@ -203,7 +205,9 @@ def pair(
     made: list[Pairing] = []
     for tasks in tasks_of(cases, games, rules).values():
         if rules.opening and tasks[0].mode != "episode":
-            raise UserError(f"--opening {rules.opening} is for whole games, but {rules.env} has none; leave it out")
+            raise UserError(
+                f"--opening {rules.opening} is for whole games, but these tasks are single answers; leave it out"
+            )
         seats = seats_of(tasks[0])
         for opponent in opponents if seats > 1 else [None]:
             for place, task in enumerate(tasks[: -(-games // seats)]):

@@ -31,7 +31,8 @@ def described(folder: Path, trainers: Mapping[str, Trainer]) -> Description | No
     Raises:
         UserError: The recipe cannot be composed, or a task cannot be started.
     """
-    description = read_description(folder)
+    with without_model():
+        description = read_description(folder)
     return None if description is None else replace(description, basis=basis_of(folder, description, trainers))
 
 
@@ -43,7 +44,8 @@ def basis_of(folder: Path, description: Description, trainers: Mapping[str, Trai
     """
     trainer = trainers[description.trainer]
     fine_tuner = None if description.sft is None else trainers["sft"]
-    return _basis(folder, description.hardware, trainer, fine_tuner, description.sft or (), _state(folder))
+    fine_tunings = [one for one in (description.sft, description.continued_sft_of("whole")) if one is not None]
+    return _basis(folder, description.hardware, trainer, fine_tuner, tuple(fine_tunings), _state(folder))
 
 
 def _state(folder: Path) -> tuple[tuple[str, int, int], ...]:
@@ -59,17 +61,18 @@ def _basis(
     hardware: str,
     trainer: Trainer,
     fine_tuner: Trainer | None,
-    sft: tuple[str, ...],
+    fine_tunings: tuple[tuple[str, ...], ...],
     state: tuple[tuple[str, int, int], ...],
 ) -> Basis:
     training = composed_on(trainer, [f"{WORD}{folder}"], hardware)
-    fine_tuning = None if fine_tuner is None else composed_on(fine_tuner, sft, hardware)
+    fine_tuned = [composed_on(fine_tuner, sft, hardware) for sft in fine_tunings] if fine_tuner is not None else []
     played = catalogues_of(conf.dataset_settings(training)) if trainer.kind == "rl" else _demonstrated(training)
-    catalogues = [*played, *(_demonstrated(fine_tuning) if fine_tuning is not None else ())]
-    if fine_tuning is not None:
+    # A continued fine-tuning has the demonstrations of the first one.
+    catalogues = [*played, *(task for one in fine_tuned[:1] for task in _demonstrated(one))]
+    for one in fine_tuned:
         # It judges the fine-tuned model, and its figures are not among those of the recipe.
-        fine_tuning.veritas_rl.evaluation = None
-    return Basis(settings_digest(training, fine_tuning), tasks_digest(catalogues))
+        one.veritas_rl.evaluation = None
+    return Basis(settings_digest(training, *(fine_tuned or [None])), tasks_digest(catalogues))
 
 
 def composed_on(trainer: Trainer, typed: Sequence[str], hardware: str) -> DictConfig:

@@ -12,20 +12,18 @@ import re
 import shlex
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
-import psutil
 from omegaconf import DictConfig
 
 from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.checkpoints.layout import ADAPTER
+from veritas_rl.composition import quoted
 from veritas_rl.errors import UserError
 from veritas_rl.launch import command as command_line
 from veritas_rl.launch import configuration as conf
@@ -38,8 +36,10 @@ from veritas_rl.launch.trainer import Trainer
 from veritas_rl.paths import ROOT, experiment_name, to_type
 from veritas_rl.records.description import (
     CONFIG,
+    CONTINUED_SFT,
     MERGED,
     NODE,
+    UNTOUCHED,
     VALUES,
     Description,
     Form,
@@ -60,7 +60,6 @@ from veritas_rl.records.verdict import departures_in_words, judge
 RUNS = ROOT / "train/outputs/recipes"
 """The folder of results and evaluations of recipe runs."""
 
-SAMPLE_SECONDS = 10
 COST = "cost.json"
 DEMONSTRATIONS = ("train", "val")
 
@@ -237,13 +236,26 @@ class RecipeRun:
         """The overrides of the training."""
         return [f"{WORD}{self.recipe.folder}", *self.description.overrides_of(self.form), *self.own]
 
+    @property
+    def continued(self) -> Path:
+        """The folder of the checkpoints of the continued fine-tuning."""
+        return self.fine_tuner.experiments / f"{self.folder.name}-continued"
+
     def fine_tuning(self) -> list[str] | None:
         """The overrides of the fine-tuning stage; None if there is none."""
-        chosen = self.description.sft_of(self.form)
+        return self._fine_tuning(self.fine_tuned, self.description.sft_of(self.form))
+
+    def continued_fine_tuning(self) -> list[str] | None:
+        """The overrides of the continued fine-tuning; None if there is none."""
+        chosen = self.description.continued_sft_of(self.form)
+        start = self._model_of(self.fine_tuned) if _finished(self.fine_tuned) else "START"
+        return self._fine_tuning(self.continued, chosen and (*chosen, f"model.path={quoted(str(start))}"))
+
+    def _fine_tuning(self, checkpoints: Path, chosen: Sequence[str] | None) -> list[str] | None:
         if chosen is None:
             return None
         files = [f"data.{name}_files={self._relative}/demonstrations/{name}.parquet" for name in DEMONSTRATIONS]
-        return [*files, f"veritas_rl.seed={self.seed}", _named(self.folder.name), *chosen]
+        return [*files, f"veritas_rl.seed={self.seed}", _named(checkpoints.name), *chosen]
 
     @property
     def _relative(self) -> Path:
@@ -259,12 +271,18 @@ class RecipeRun:
         """
         options = self.description.judge_of(self.form)[name]
         average = options.pop("average", None)
-        if options.pop("checkpoint", None) == MERGED:
-            checkpoint = self.merged
+        models = {
+            "start": start or "start",
+            "adapter": self.merged / ADAPTER,
+            MERGED: self.merged,
+            UNTOUCHED: self.configuration.actor_rollout_ref.model.path,
+            CONTINUED_SFT: self._model_of(self.continued) if _finished(self.continued) else CONTINUED_SFT,
+        }
+        checkpoint = models.get(options.pop("checkpoint", None), checkpoint)
         words: list[str] = []
         for option, value in options.items():
             if option == "compare":
-                value = {"start": start or "start", "adapter": self.merged / ADAPTER}.get(value, value)
+                value = models.get(value, value)
             if value is not None and value is not False:  # a short form may leave an option out
                 words += [f"--{option}"] if value is True else [f"--{option}", str(value)]
         judged = f"{checkpoint}@mean:{average}" if average else str(checkpoint)
@@ -283,8 +301,10 @@ class RecipeRun:
             judged: The checkpoint to evaluate.
             start: The start model.
         """
+        merged = False
         for name, options in self.description.judge_of(self.form).items():
-            if options.get("checkpoint") == MERGED:
+            if options.get("checkpoint") == MERGED and not merged:
+                merged = True
                 yield recipe_stages.merge(self.checkpoints, self.merged)
             yield recipe_stages.of_tool(name, self._report(name, options), self.judgement(name, judged, start))
             if options.get("compare") == "adapter" and options.get("games_to_show"):
@@ -297,6 +317,9 @@ class RecipeRun:
         if (chosen := self.fine_tuning()) is not None:
             command = to_type(f"bash train/scripts/openspiel-SFT-trainer.sh {shlex.join(chosen)}")
             print(f"note: the first stage is {command}", file=sys.stderr)
+        if (chosen := self.continued_fine_tuning()) is not None:
+            command = to_type(f"bash train/scripts/openspiel-SFT-trainer.sh {shlex.join(chosen)}")
+            print(f"note: after the training follows {command}", file=sys.stderr)
         for stage in self.after_training(self.checkpoints, Path("START")):
             beside = " (START is the model that training starts from)" if "START" in stage.command else ""
             print(f"note: {stage.name} follows{beside}: {stage.typed}", file=sys.stderr)
@@ -321,17 +344,20 @@ class RecipeRun:
         """
         if (chosen := self.fine_tuning()) is not None:
             if not _finished(self.fine_tuned):
-                with self._stage("SFT"):
+                with self._measured("SFT"):
                     self._train(self.fine_tuner, chosen)
             os.environ["AGENT_MODEL_REPO_ID"] = str(self._model_of(self.fine_tuned))
         if not _finished(self.checkpoints):
-            with self._stage(self.trainer.kind.upper()):
+            with self._measured(self.trainer.kind.upper()):
                 self._train(self.trainer, self.training())
+        if (chosen := self.continued_fine_tuning()) is not None and not _finished(self.continued):
+            with self._measured("continued SFT"):
+                self._train(self.fine_tuner, chosen)
         judged = self.checkpoints if self.trainer.kind == "rl" else self._model_of(self.checkpoints)
         for stage in self.after_training(judged, self._start()):
             if stage.completed.exists():
                 continue
-            with self._stage(stage.name):
+            with self._measured(stage.name):
                 print(f"\n{stage.typed}", flush=True)
                 environment = {**os.environ, **stage.variables}
                 if subprocess.run(stage.command, cwd=ROOT, env=environment, check=False).returncode:
@@ -363,21 +389,8 @@ class RecipeRun:
         made = [Path(record.folder) / name for name in ("warmed-up-model", "model")] if record else []
         return next((path for path in made if path.exists()), None)
 
-    @contextmanager
-    def _stage(self, name: str) -> Iterator[None]:
-        file = self.folder / COST
-        cost = json.loads(file.read_text()) if file.exists() else {"minutes": {}, "memory": None}
-        began, ended, peak = monotonic(), threading.Event(), [cost["memory"] or 0.0]
-        watch = threading.Thread(target=_watch_memory, args=(ended, peak), daemon=True)
-        watch.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            watch.join()
-            cost["minutes"][name] = cost["minutes"].get(name, 0.0) + (monotonic() - began) / 60
-            cost["memory"] = peak[0] or None
-            write_whole(file, json.dumps(cost))
+    def _measured(self, stage: str) -> AbstractContextManager[None]:
+        return recipe_stages.measured(stage, self.folder / COST)
 
     def result(self) -> Result:
         """The result, collected from the reports of the stages."""
@@ -396,7 +409,8 @@ class RecipeRun:
             elif options.get("suite"):
                 figures |= figures_of_suite(report, name)
             else:
-                figures |= figures_of_games(report, name)
+                compared = CONTINUED_SFT if options.get("compare") == CONTINUED_SFT else "start"
+                figures |= figures_of_games(report, name, compared)
             if (compared := self.folder / name / recipe_stages.AGREEMENT).exists():
                 figures |= figures_of_agreement(json.loads(compared.read_text()), name)
         cost = json.loads((self.folder / COST).read_text())
@@ -423,13 +437,3 @@ def _named(name: str) -> str:
 def _finished(checkpoints: Path) -> bool:
     record = resume.Record.read(checkpoints)
     return record is not None and record.finished
-
-
-def _watch_memory(ended: threading.Event, peak: list[float]) -> None:
-    """Update the peak memory in GiB of this process and its children. Shared pages count once."""
-    while not ended.wait(SAMPLE_SECONDS):
-        total = 0
-        for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
-            with suppress(psutil.Error):
-                total += process.memory_full_info().pss
-        peak[0] = max(peak[0], total / 2**30)

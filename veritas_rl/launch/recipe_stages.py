@@ -1,14 +1,25 @@
-"""The stages of a recipe after its training: evaluations, a merge, and the proof of the merged model's logits."""
+"""The stages of a recipe after its training: evaluations, a merge, and the proof of the merged model's logits.
 
+And the cost of each stage."""
+
+import json
 import shlex
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import monotonic
 from types import MappingProxyType
 from typing import NamedTuple
 
+import psutil
+
+from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.checkpoints.layout import MERGE_REPORT
 from veritas_rl.paths import to_type
+
+SAMPLE_SECONDS = 10
 
 AGREEMENT = "agreement.json"
 """The comparison of the logits of a merged model and its adapter, in the folder of an evaluation."""
@@ -58,3 +69,35 @@ def agreement(name: str, merged: Path, evaluation: Path) -> Stage:
     completed = evaluation / AGREEMENT
     command = [*tool, "--games", str(evaluation / "shown.jsonl"), "--output", str(completed)]
     return of_tool(f"logits of {name}", completed, command)
+
+
+@contextmanager
+def measured(stage: str, file: Path) -> Iterator[None]:
+    """Add a stage's time in minutes, and the peak memory in GiB of this process and its children, to a JSON file.
+
+    Args:
+        stage: The name of the stage.
+        file: The file: {"minutes": {stage: minutes}, "memory": peak over all stages}.
+    """
+    cost = json.loads(file.read_text()) if file.exists() else {"minutes": {}, "memory": None}
+    began, ended, peak = monotonic(), threading.Event(), [cost["memory"] or 0.0]
+    watch = threading.Thread(target=_watch_memory, args=(ended, peak), daemon=True)
+    watch.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watch.join()
+        cost["minutes"][stage] = cost["minutes"].get(stage, 0.0) + (monotonic() - began) / 60
+        cost["memory"] = peak[0] or None
+        write_whole(file, json.dumps(cost))
+
+
+def _watch_memory(ended: threading.Event, peak: list[float]) -> None:
+    """Update the peak memory in GiB of this process and its children. Shared pages count once."""
+    while not ended.wait(SAMPLE_SECONDS):
+        total = 0
+        for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+            with suppress(psutil.Error):
+                total += process.memory_full_info().pss
+        peak[0] = max(peak[0], total / 2**30)

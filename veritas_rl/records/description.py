@@ -4,6 +4,7 @@
       recipe:
         hardware: cpu                                   # the hardware group for which the bands hold
         sft: [trainer.total_epochs=25]                  # overrides of a supervised fine-tuning before RL
+        continued_sft: [trainer.total_epochs=2]         # more fine-tuning instead of RL, to compare RL with
         judge:                                          # evaluations: options of train/tools/evaluate.py, by name
           exact: {exact: true, games: kuhn_poker, prompt: brief, every_step: true}
           merged: {checkpoint: merged, compare: adapter, games: kuhn_poker, prompt: brief}
@@ -33,8 +34,9 @@ CONFIG = "config.yaml"
 NODE = "veritas_rl.recipe"
 VALUES = f"{NODE}.values"
 
-MERGED = "merged"
-"""The value of a judgement's option `checkpoint` that names the merged model."""
+MERGED, UNTOUCHED, CONTINUED_SFT = CHECKPOINTS = ("merged", "untouched", "continued_sft")
+"""The values of a judgement's option `checkpoint`: the merged model, the model before any training, and the model of
+the continued fine-tuning. `compare` has these values too, and "start" and "adapter"."""
 
 TRAINERS = ("rl", "sft")
 
@@ -52,12 +54,14 @@ class Short:
     Attributes:
         overrides: Hydra overrides of the training.
         sft: Hydra overrides of the supervised fine-tuning before it.
+        continued_sft: Hydra overrides of the continued fine-tuning.
         judge: Changed options of judgements, by the judgement's name.
         expected: As `Description.expected`.
     """
 
     overrides: tuple[str, ...] = ()
     sft: tuple[str, ...] = ()
+    continued_sft: tuple[str, ...] = ()
     judge: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     expected: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -71,10 +75,13 @@ class Description:
         hardware: The hardware group to which the bands apply.
         trainer: "rl", or "sft" for supervised fine-tuning alone.
         sft: Hydra overrides of the supervised fine-tuning before RL; None for no fine-tuning.
+        continued_sft: Hydra overrides, besides those of `sft`, of a second fine-tuning that continues from the first's
+            model on the same demonstrations; None for none. A judgement compares it with RL.
         judge: The judgements of the trained model: options of train/tools/evaluate.py, by the judgement's name. The
-            option "average" judges the mean of the weights of so many last checkpoints. The option "checkpoint" with
-            the value "merged" judges the model that a merge makes of the last checkpoint, and `compare: adapter`
-            compares it with its base and the unmerged adapter.
+            option "average" judges the mean of the weights of so many last checkpoints. The option "checkpoint" judges
+            another model, see `CHECKPOINTS`: "merged" is the model that a merge makes of the last checkpoint.
+            `compare: adapter` compares it with its base and the unmerged adapter, `compare: start` with the model that
+            RL starts from.
         curve: The metrics that are shown by step.
         expected: The band of each figure: the lowest and the highest expected mean.
         short: The short form; None if there is none.
@@ -86,6 +93,7 @@ class Description:
     hardware: str = "cpu"
     trainer: str = "rl"
     sft: tuple[str, ...] | None = None
+    continued_sft: tuple[str, ...] | None = None
     judge: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     curve: tuple[str, ...] = CURVE
     expected: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -109,6 +117,16 @@ class Description:
         if self.sft is None or form == "whole":
             return self.sft
         return (*self.sft, *self._short().sft)
+
+    def continued_sft_of(self, form: Form) -> tuple[str, ...] | None:
+        """The overrides of the continued fine-tuning in a form; None for none."""
+        if self.continued_sft is None:
+            return None
+        return (
+            *(self.sft_of(form) or ()),
+            *self.continued_sft,
+            *(() if form == "whole" else self._short().continued_sft),
+        )
 
     def judge_of(self, form: Form) -> dict[str, dict[str, Any]]:
         """The options of each judgement in a form."""
@@ -156,17 +174,20 @@ def description_in(tree: DictConfig, file: Path) -> Description:
     _check_keys(values, {item.name for item in fields(Description)} - {"meaning", "basis"}, where)
     if values.get("trainer", "rl") not in TRAINERS:
         raise unknown("trainer of a recipe", values["trainer"], TRAINERS)
-    for name in ("sft", "curve"):
+    for name in ("sft", "continued_sft", "curve"):
         if name in values:
             values[name] = _strings(values[name], f"{where}.{name}")
     if "expected" in values:
         values["expected"] = _bands(values["expected"], f"{where}.expected")
+    if "continued_sft" in values and "sft" not in values:
+        raise UserError(f"{where}.continued_sft continues a fine-tuning, but there is none: set {where}.sft")
     values["judge"] = _judgements(values.get("judge") or {}, f"{where}.judge")
     if (short := values.get("short")) is not None:
         _check_keys(short, {item.name for item in fields(Short)}, f"{where}.short")
         values["short"] = Short(
             overrides=_strings(short.get("overrides", ()), f"{where}.short.overrides"),
             sft=_strings(short.get("sft", ()), f"{where}.short.sft"),
+            continued_sft=_strings(short.get("continued_sft", ()), f"{where}.short.continued_sft"),
             judge=_judgements(short.get("judge") or {}, f"{where}.short.judge", known=values["judge"]),
             expected=_bands(short.get("expected") or {}, f"{where}.short.expected"),
         )
@@ -206,8 +227,8 @@ def _judgements(value: Any, where: str, known: Mapping[str, Any] | None = None) 
             raise unknown(f"judgement in {where}", name, known)
         if not isinstance(name, str) or not name.replace("_", "").isalnum():
             raise UserError(f"{where}: the name of a judgement has letters, digits and _ only, got {name!r}")
-        if (chosen := value[name].get("checkpoint", MERGED)) != MERGED:
-            raise unknown(f"checkpoint in {where}.{name}", chosen, (MERGED,))
+        if (chosen := value[name].get("checkpoint", MERGED)) not in CHECKPOINTS:
+            raise unknown(f"checkpoint in {where}.{name}", chosen, CHECKPOINTS)
     return {name: dict(options) for name, options in value.items()}
 
 

@@ -11,8 +11,11 @@ from veritas_rl.records.result import Figure, as_figure
 LAST = 10
 """The number of newest checkpoints over which the mean of a curve is computed."""
 
-OF_ROWS = ("score", "success", "wins", "draws", "losses", "legal")
-"""The rates of an evaluation that become figures."""
+OF_GAMES = {rate: rate for rate in ("score", "success", "wins", "draws", "losses", "legal")}
+"""The rates of whole games that become figures, and their names."""
+
+OF_ANSWERS = {"legal": "legal", "success": "optimal", "score": "value"}
+"""The rates of single answers that become figures, and their names."""
 
 GAIN = "gain"
 """The last part of the name of a difference between the trained model and the one before."""
@@ -36,30 +39,43 @@ def _leaves(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Figure]
             yield from _leaves(value, f"{prefix}{name}/")
 
 
-def figures_of_games(report: Mapping[str, Any], name: str) -> dict[str, Figure]:
+def figures_of_games(report: Mapping[str, Any], name: str, compared: str = "start") -> dict[str, Figure]:
     """The judged player's rates over all seats in the report.json of an evaluation: `NAME/CASE/OPPONENT/score`.
 
     The rates of a compared player are named `NAME/CASE/OPPONENT/start/score`. `NAME/CASE/OPPONENT/gain` is the judged
     player's score less that of the compared player on the same deals, and `differing` the share of games that differ.
+    Single answers have no opponent. Their names are those of a training's report: `NAME/CASE/optimal`, and the gain is
+    that of `optimal`.
+
+    Args:
+        report: The report.
+        name: The evaluation's name in the recipe.
+        compared: The name of the compared player.
     """
     found: dict[str, Figure] = {}
     settings = report["settings"]
+    # Single answers are neither won nor lost, and a report has single answers alone or whole games alone.
+    answers = all(row["wins"] is None for row in report["rows"])
     for row in report["rows"]:
         if row["seat"] != "all":
             continue
-        whose = "" if row["player"] == settings["checkpoint"] else "start/"
-        for rate in OF_ROWS:
+        whose = "" if row["player"] == settings["checkpoint"] else f"{compared}/"
+        for rate, called in (OF_ANSWERS if answers else OF_GAMES).items():
             if (figure := as_figure(row[rate])) is not None:
-                found[f"{name}/{row['case']}/{row['opponent']}/{whose}{rate}"] = figure
+                found[f"{_place(row, name, answers)}/{whose}{called}"] = figure
         for measure, value in row["measures"].items():
             if (figure := as_figure(value)) is not None:
-                found[f"{name}/{row['case']}/{row['opponent']}/{whose}{measure}"] = figure
+                found[f"{_place(row, name, answers)}/{whose}{measure}"] = figure
     for pair in report["comparisons"]:
-        where = f"{name}/{pair['case']}/{pair['opponent']}"
-        if (figure := as_figure(pair["score"]["difference"])) is not None:
+        where = _place(pair, name, answers)
+        if (figure := as_figure(pair["success" if answers else "score"]["difference"])) is not None:
             found[f"{where}/{GAIN}"] = figure
         found[f"{where}/differing"] = {"mean": len(pair["differing"]) / pair["games"]}
     return found
+
+
+def _place(row: Mapping[str, Any], name: str, answers: bool) -> str:
+    return f"{name}/{row['case']}" if answers else f"{name}/{row['case']}/{row['opponent']}"
 
 
 def figures_of_agreement(found: Mapping[str, Any], name: str) -> dict[str, Figure]:
