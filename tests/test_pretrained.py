@@ -196,7 +196,7 @@ def test_the_whole_way_of_a_published_model(tmp_path: Path) -> None:
     assert {"SFT", "RL", "merge", "continued SFT", "untouched", "sampled", "greedy", "instead"} <= result.minutes.keys()
     assert result.figures["untouched/tic_tac_toe/legal"]["mean"] < 0.1
     assert result.figures["sampled/tic_tac_toe/start/legal"]["mean"] > 0.3
-    assert "sampled" in (folder / "sampled/report.html").read_text()
+    assert "merged-model less trained-model" in (folder / "sampled/report.html").read_text()
 
     merged = folder / "merged-model"
     words = ["--mode", "move", "--games", "tic_tac_toe", "--num_episodes", "20", "--prompt", "brief"]
@@ -217,7 +217,9 @@ def test_the_whole_way_of_a_published_model(tmp_path: Path) -> None:
             assert {**here[0], "player": ""} == {**there[0], "player": ""}
             play = [sys.executable, "train/tools/play.py", "--game", "tic_tac_toe", "--opponent", url, "--terminal"]
             play += ["--prompt", "brief", "--max_tokens", "12", "--output", str(tmp_path / "play")]
-            done = subprocess.run(play, cwd=ROOT, input="b2\nquit\n", capture_output=True, text=True, check=False)
+            # A cell that is taken is asked for again.
+            typed = "".join(f"{cell}\n" for cell in ("b2", "a1", "a2", "a3", "b1", "b3", "c1", "c2", "c3", "quit"))
+            done = subprocess.run(play, cwd=ROOT, input=typed, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
             assert "x: b2\n" in done.stdout
         finally:
