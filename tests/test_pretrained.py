@@ -177,7 +177,7 @@ def killed_when(command: list[str], environment: dict[str, str], folder: Path, r
 @pytest.mark.long
 def test_the_whole_way_of_a_published_model(tmp_path: Path) -> None:
     """Judged, fine-tuned, trained by RL that is killed and resumed, merged, served, asked over HTTP, and shown."""
-    name = f"smollm2_way_{tmp_path.parent.name}"
+    name = f"smollm2_way_{time.time_ns()}"  # a finished run of an earlier test would be found by its name
     values = (
         f"veritas_rl.recipe.values.{value}" for value in ("demonstrations=400", "continued_epochs=1", "judged=40")
     )

@@ -314,12 +314,11 @@ class RecipeRun:
         """Print the stages before and after the training, and the departures from the recipe."""
         if self.departures:
             print(f"note: {self.recipe.name}: {departures_in_words(self.departures)}", file=sys.stderr)
-        if (chosen := self.fine_tuning()) is not None:
-            command = to_type(f"bash train/scripts/openspiel-SFT-trainer.sh {shlex.join(chosen)}")
-            print(f"note: the first stage is {command}", file=sys.stderr)
-        if (chosen := self.continued_fine_tuning()) is not None:
-            command = to_type(f"bash train/scripts/openspiel-SFT-trainer.sh {shlex.join(chosen)}")
-            print(f"note: after the training follows {command}", file=sys.stderr)
+        fine_tunings = {"the first stage is": self.fine_tuning(), "after RL follows": self.continued_fine_tuning()}
+        for where, chosen in fine_tunings.items():
+            if chosen is not None:
+                command = to_type(f"bash train/scripts/openspiel-SFT-trainer.sh {shlex.join(chosen)}")
+                print(f"note: {where} {command}", file=sys.stderr)
         for stage in self.after_training(self.checkpoints, Path("START")):
             beside = " (START is the model that training starts from)" if "START" in stage.command else ""
             print(f"note: {stage.name} follows{beside}: {stage.typed}", file=sys.stderr)

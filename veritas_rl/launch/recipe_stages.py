@@ -1,6 +1,4 @@
-"""The stages of a recipe after its training: evaluations, a merge, and the proof of the merged model's logits.
-
-And the cost of each stage."""
+"""The stages of a recipe after its training, such as evaluations and a merge, and what each stage costs."""
 
 import json
 import shlex

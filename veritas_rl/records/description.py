@@ -54,14 +54,12 @@ class Short:
     Attributes:
         overrides: Hydra overrides of the training.
         sft: Hydra overrides of the supervised fine-tuning before it.
-        continued_sft: Hydra overrides of the continued fine-tuning.
         judge: Changed options of judgements, by the judgement's name.
         expected: As `Description.expected`.
     """
 
     overrides: tuple[str, ...] = ()
     sft: tuple[str, ...] = ()
-    continued_sft: tuple[str, ...] = ()
     judge: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     expected: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -122,11 +120,7 @@ class Description:
         """The overrides of the continued fine-tuning in a form; None for none."""
         if self.continued_sft is None:
             return None
-        return (
-            *(self.sft_of(form) or ()),
-            *self.continued_sft,
-            *(() if form == "whole" else self._short().continued_sft),
-        )
+        return (*(self.sft_of(form) or ()), *self.continued_sft)
 
     def judge_of(self, form: Form) -> dict[str, dict[str, Any]]:
         """The options of each judgement in a form."""
@@ -187,7 +181,6 @@ def description_in(tree: DictConfig, file: Path) -> Description:
         values["short"] = Short(
             overrides=_strings(short.get("overrides", ()), f"{where}.short.overrides"),
             sft=_strings(short.get("sft", ()), f"{where}.short.sft"),
-            continued_sft=_strings(short.get("continued_sft", ()), f"{where}.short.continued_sft"),
             judge=_judgements(short.get("judge") or {}, f"{where}.short.judge", known=values["judge"]),
             expected=_bands(short.get("expected") or {}, f"{where}.short.expected"),
         )
