@@ -21,7 +21,7 @@ from veritas_rl.launch.recipes import FOLDER
 from veritas_rl.paths import ROOT
 from veritas_rl.records import pages
 from veritas_rl.records.description import Description, read_description
-from veritas_rl.records.figures import curves_of, figures_of_games, figures_of_policies, figures_of_run
+from veritas_rl.records.figures import curves_of, figures_of_games, figures_of_policies, figures_of_run, shares_of
 from veritas_rl.records.result import RESULT, Result, check_bands, keep, read_result, results_in
 from veritas_rl.records.verdict import judge
 
@@ -310,6 +310,19 @@ def test_the_table_of_recipes_has_what_runs_cost_or_a_forecast(tmp_path: Path) -
     ]
     assert "| not measured | not measured |" in pages.recipes_table({folder: (description, runs[2:4])}, {})
     assert "| 99.0, earlier settings | 2.5 GiB |" in pages.recipes_table({folder: (description, runs[3:])}, {})
+
+
+def test_the_shares_of_a_step_are_kept_and_shown(tmp_path: Path) -> None:
+    steps = [{"timing_s/gen": 3.0, "timing_s/update_actor": 20.0, "timing_s/update_critic": 10.0}, {"val/legal": 1.0}]
+    lines = [json.dumps({"step": step, "data": data}) + "\n" for step, data in enumerate([*steps, steps[0]])]
+    (tmp_path / "metrics.jsonl").write_text("".join(lines))
+    shares = shares_of(tmp_path / "metrics.jsonl", 2.0)
+    assert shares == {"rollout": 0.05, "update": 0.5}
+    assert shares_of(tmp_path / "metrics.jsonl", None) == {}
+    folder, description = recipe_in(tmp_path)
+    keep(result_of(description, shares=shares), folder)
+    line = "2 cores, no GPU, 2.5 GiB of memory, RL 3.5 minutes; of RL's minutes 5% rollout, 50% update\n"
+    assert line in pages.readme_part(description, results_in(folder))
 
 
 def test_figures_are_those_of_the_reports(tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ from veritas_rl.records.figures import (
     figures_of_policies,
     figures_of_run,
     figures_of_suite,
+    shares_of,
 )
 from veritas_rl.records.result import RESULT, Figure, Result, machine_of, results_in
 from veritas_rl.records.verdict import departures_in_words, judge
@@ -426,6 +427,7 @@ class RecipeRun:
             departures=self.departures,
             figures=figures,
             curves=curves,
+            shares=shares_of(logs / "metrics.jsonl", cost["minutes"].get("RL")),
         )
 
 

@@ -23,6 +23,9 @@ GAIN = "gain"
 OF_POLICIES = ("nash_conv", "optimal_rate", "illegal_mean", "value_seat_0/worst_case", "value_seat_1/worst_case")
 """The metrics of an exact evaluation that become figures."""
 
+PHASES = {"rollout": ("timing_s/gen",), "update": ("timing_s/update_actor", "timing_s/update_critic")}
+"""The phases of a training step whose shares of time are kept, and their metrics in seconds."""
+
 Points = list[tuple[int, float]]
 
 
@@ -134,3 +137,19 @@ def curves_of(metrics: Path, names: tuple[str, ...]) -> dict[str, Points]:
             if isinstance(value := data.get(name), int | float) and isfinite(value):
                 found[name].append((step, round(float(value), 5)))
     return {name: points for name, points in found.items() if points}
+
+
+def shares_of(metrics: Path, minutes: float | None) -> dict[str, float]:
+    """The share of a training's time in each of `PHASES`.
+
+    Args:
+        metrics: Its metrics.jsonl.
+        minutes: Its minutes from start to end; None for a training without these phases.
+    """
+    if minutes is None:
+        return {}
+    seconds = dict.fromkeys(PHASES, 0.0)
+    for _, data in MetricsFile(metrics).new():
+        for phase, names in PHASES.items():
+            seconds[phase] += sum(data.get(name, 0.0) for name in names)
+    return {phase: round(spent / 60 / minutes, 3) for phase, spent in seconds.items()}

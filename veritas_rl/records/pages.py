@@ -139,6 +139,8 @@ def _costs(runs: Sequence[Result]) -> str:
     lines = []
     for run in runs:
         minutes = "".join(f", {name} {spent:.1f} minutes" for name, spent in run.minutes.items())
+        parts = ", ".join(f"{share:.0%} {phase}" for phase, share in run.shares.items())
+        minutes += f"; of RL's minutes {parts}" if parts else ""
         memory = f", {run.memory:.1f} GiB of memory" if run.memory else ""
         note = f"; {run.note}" if run.note else ""
         lines.append(f"- seed {run.seed}: {run.date}, {run.machine}{memory}{minutes}{note}")

@@ -42,6 +42,7 @@ class Result:
             apply to a run with departures.
         figures: The figures, by name.
         curves: Points of a step and a value, by metric.
+        shares: The share of RL's minutes in each phase of its steps, see `figures.PHASES`.
         note: A note for readers; "" for no note.
     """
 
@@ -56,6 +57,7 @@ class Result:
     departures: tuple[str, ...]
     figures: Mapping[str, Figure]
     curves: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
+    shares: Mapping[str, float] = field(default_factory=dict)
     note: str = ""
 
     def to_json(self) -> str:
