@@ -114,51 +114,30 @@ def test_a_published_model_is_trained_with_an_adapter_and_merged(tmp_path: Path)
 
 @pytest.mark.long
 def test_ppo_with_a_critic_trains_a_pretrained_model(tmp_path: Path) -> None:
-    demonstrations, tuned, folder = tmp_path / "demonstrations", tmp_path / "tuned", tmp_path / "run"
-    base = run([sys.executable, "train/tools/get_model.py", "smollm2-135m"]).strip().splitlines()[-1]
+    """The critic learns first that one game pays more."""
+    (tmp_path / "games.py").write_text(f'{LENGTHS.rstrip()} + ("kuhn_poker" in ground_truth)\n')
+    folder, merged = tmp_path / "run", tmp_path / "merged"
     run(
         [
-            *(sys.executable, "train/tools/generate_demonstrations.py", "--games", "tic_tac_toe"),
-            *("--expert", "exact", "--prompt", "brief", "--num_demonstrations", "600", "--output", demonstrations),
-        ]
-    )
-    files = [f"data.{name}_files={demonstrations / name}.parquet" for name in ("train", "val")]
-    output = run(
-        [
-            *("bash", "train/scripts/openspiel-SFT-trainer.sh", *files, f"trainer.default_local_dir={tuned}"),
-            *("data.max_length=64", "veritas_rl.evaluation.positions=60", "veritas_rl.evaluation.response_length=12"),
+            *(*TRAINER, f"trainer.default_local_dir={folder}", "trainer.total_training_steps=6", "trainer.save_freq=6"),
+            *("veritas_rl.evaluation=null", "veritas_rl.say_limit=false"),
+            *("data.custom_cls.config.adapter_config.prompt=brief", "data.max_prompt_length=64"),
+            *("data.max_response_length=12", f"reward.custom_reward_function.path={tmp_path / 'games.py'}"),
         ],
-        AGENT_MODEL_REPO_ID=base,
+        AGENT_MODEL_REPO_ID="smollm2-135m",
+        ALGORITHM="ppo",
+        GAME_TYPES="tic_tac_toe,kuhn_poker,hex(board_size=3)",
     )
-    (share,) = re.findall(r"^after SFT: ([\d.]+)%", output, re.MULTILINE)
-    assert float(share) > 50
-    (start,) = re.findall(r"trained model  (\S+)", output)
-
-    command = [
-        *(*TRAINER, f"trainer.default_local_dir={folder}", "trainer.total_training_steps=10", "trainer.save_freq=5"),
-        *("data.custom_cls.config.adapter_config.prompt=brief", "veritas_rl.say_limit=false"),
-        *("data.max_prompt_length=64", "data.max_response_length=12", "veritas_rl.evaluation.positions=100"),
-    ]
-    # The critic learns first which games pay more.
-    games = "tic_tac_toe,kuhn_poker,hex(board_size=3)"
-    environment = {**os.environ, "AGENT_MODEL_REPO_ID": start, "ALGORITHM": "ppo", "GAME_TYPES": games}
-    saved = folder / "global_step_5/checkpoint.json"
-    killed_when(command, environment, folder, lambda: saved.exists() and len(steps_of(folder)) == 5)
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "resuming from step 5 of 10" in done.stdout
     steps = steps_of(folder)
-    assert len(steps) == 10
     explained = [step["critic/vf_explained_var"] for step in steps]
     print(explained)
-    assert fmean(explained[-4:]) > 0
+    assert fmean(explained[-3:]) > 0
     assert explained[-1] > 0
     assert all(step["actor/grad_norm"] > 0 for step in steps)
-    merged = tmp_path / "merged"
     output = run(["bash", "train/scripts/merge-ppo.sh"], CHECKPOINT_BASE=str(folder), TARGET_DIR=str(merged))
     assert "tensors" in output
     assert (merged / "lora_adapter").is_dir()
-    assert {path.name for path in (folder / "global_step_10/critic").glob("model_*")}
+    assert {path.name for path in (folder / "global_step_6/critic").glob("model_*")}
 
 
 def killed_when(command: list[str], environment: dict[str, str], folder: Path, reached: Callable[[], bool]) -> None:

@@ -114,9 +114,6 @@ def test_a_fully_trained_actor(models: Callable[[int], Path], free_port: int) ->
         pytest.param(107, "actor", 2048, ("lora=on", RECOMPUTED, PACKED), id="lora"),
         pytest.param(107, "actor", 2048, ("lora=off", RECOMPUTED), id="recomputed"),
         pytest.param(226, "critic", 1536, ("lora=off",), id="critic"),
-        pytest.param(
-            107, "critic", 2048, ("lora=off", "critic.model.enable_gradient_checkpointing=true"), id="critic recomputed"
-        ),
     ],
 )
 def test_other_settings_and_sizes(

@@ -108,6 +108,10 @@ def test_a_description_is_read(tmp_path: Path) -> None:
     assert first.meaning == "Train it. Well."
     assert first.expected == {"gain": (0.1, 0.3)}
     assert first.overrides_of("short") == ("trainer.total_training_steps=2",)
+    without = {"sft": [], "continued_sft": None, "curve": None, "judge": {"games": {"games": "hex"}, "exact": None}}
+    _, second = recipe_in(tmp_path / "b", without)
+    assert (second.sft, second.continued_sft, second.curve) == ((), None, first.curve)
+    assert second.judge == {"games": {"games": "hex"}}
 
 
 @pytest.mark.parametrize(
@@ -124,6 +128,7 @@ def test_a_description_is_read(tmp_path: Path) -> None:
             {"judge": {"exact": {"checkpoint": "continued"}}},
             "unknown checkpoint .*'continued': did you mean continued_sft",
         ),
+        ({"judge": {"more": {"compare": "continued_sft"}}}, "judge.more needs a continued fine-tuning: set .*"),
         ({"continued_sft": []}, "continues a fine-tuning, but there is none: set .*sft"),
         (["sft"], "must be a mapping"),
     ],

@@ -165,6 +165,8 @@ def description_in(tree: DictConfig, file: Path) -> Description:
         raise UserError(f"{where} refers to what neither the recipe nor its bases set: {why}") from error
     if isinstance(values, dict):
         values.pop("values", None)  # those that refer to them have them by now
+        values = _without_nulls(values)
+        values["judge"] = _without_nulls(values.get("judge") or {})
     _check_keys(values, {item.name for item in fields(Description)} - {"meaning", "basis"}, where)
     if values.get("trainer", "rl") not in TRAINERS:
         raise unknown("trainer of a recipe", values["trainer"], TRAINERS)
@@ -175,7 +177,10 @@ def description_in(tree: DictConfig, file: Path) -> Description:
         values["expected"] = _bands(values["expected"], f"{where}.expected")
     if "continued_sft" in values and "sft" not in values:
         raise UserError(f"{where}.continued_sft continues a fine-tuning, but there is none: set {where}.sft")
-    values["judge"] = _judgements(values.get("judge") or {}, f"{where}.judge")
+    values["judge"] = _judgements(values["judge"], f"{where}.judge")
+    for name, options in values["judge"].items():
+        if CONTINUED_SFT in (options.get("checkpoint"), options.get("compare")) and "continued_sft" not in values:
+            raise UserError(f"{where}.judge.{name} needs a continued fine-tuning: set {where}.continued_sft")
     if (short := values.get("short")) is not None:
         _check_keys(short, {item.name for item in fields(Short)}, f"{where}.short")
         values["short"] = Short(
@@ -196,6 +201,11 @@ def meaning_of(text: str) -> str:
         if not line.startswith("# @package"):
             words += line.lstrip("# ").split()
     return " ".join(words)
+
+
+def _without_nulls(node: Any) -> Any:
+    """A mapping without what a recipe has set to null, because it does not want it from its base."""
+    return {name: value for name, value in node.items() if value is not None} if isinstance(node, Mapping) else node
 
 
 def _check_keys(node: Any, known: set[str], where: str) -> None:
