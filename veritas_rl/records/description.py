@@ -15,7 +15,8 @@
           overrides: [trainer.total_training_steps=2]
           expected: {}
 
-Every band contains the figure of at least one run that is kept in the recipe's folder `results`.
+Every band contains the figure of at least one run that is kept in the recipe's folder `results`. A key or a judgement
+that is null is not there, although a base may have it.
 """
 
 from collections.abc import Mapping, Sequence

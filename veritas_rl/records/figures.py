@@ -140,7 +140,7 @@ def curves_of(metrics: Path, names: tuple[str, ...]) -> dict[str, Points]:
 
 
 def shares_of(metrics: Path, minutes: float | None) -> dict[str, float]:
-    """The share of a training's time in each of `PHASES`.
+    """The share of a training's time in each of `PHASES`. Updates of actor and critic at the same time count twice.
 
     Args:
         metrics: Its metrics.jsonl.
