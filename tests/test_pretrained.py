@@ -129,6 +129,7 @@ def test_ppo_with_a_critic_trains_a_pretrained_model(tmp_path: Path) -> None:
         GAME_TYPES="tic_tac_toe,kuhn_poker,hex(board_size=3)",
     )
     steps = steps_of(folder)
+    assert len(steps) == 6
     explained = [step["critic/vf_explained_var"] for step in steps]
     print(explained)
     assert fmean(explained[-3:]) > 0

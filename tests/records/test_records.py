@@ -118,6 +118,8 @@ def test_a_description_is_read(tmp_path: Path) -> None:
     ("node", "message"),
     [
         ({"expectd": {}}, "unknown key in .*veritas_rl.recipe 'expectd': did you mean expected"),
+        ({"expectd": None}, "unknown key in .*veritas_rl.recipe 'expectd': did you mean expected"),
+        ({"judge": [{"games": "hex"}]}, "judge must map names to options"),
         ({"expected": {"gain": [0.3]}}, "gain needs a lowest and a highest value"),
         ({"expected": {"gain": [0.3, 0.1]}}, "gain needs a lowest and a highest value"),
         ({"sft": "a=b"}, "must be a list of strings"),

@@ -166,9 +166,8 @@ def description_in(tree: DictConfig, file: Path) -> Description:
         raise UserError(f"{where} refers to what neither the recipe nor its bases set: {why}") from error
     if isinstance(values, dict):
         values.pop("values", None)  # those that refer to them have them by now
-        values = _without_nulls(values)
-        values["judge"] = _without_nulls(values.get("judge") or {})
     _check_keys(values, {item.name for item in fields(Description)} - {"meaning", "basis"}, where)
+    values = _without_nulls(values)
     if values.get("trainer", "rl") not in TRAINERS:
         raise unknown("trainer of a recipe", values["trainer"], TRAINERS)
     for name in ("sft", "continued_sft", "curve"):
@@ -178,7 +177,7 @@ def description_in(tree: DictConfig, file: Path) -> Description:
         values["expected"] = _bands(values["expected"], f"{where}.expected")
     if "continued_sft" in values and "sft" not in values:
         raise UserError(f"{where}.continued_sft continues a fine-tuning, but there is none: set {where}.sft")
-    values["judge"] = _judgements(values["judge"], f"{where}.judge")
+    values["judge"] = _judgements(_without_nulls(values.get("judge") or {}), f"{where}.judge")
     for name, options in values["judge"].items():
         if CONTINUED_SFT in (options.get("checkpoint"), options.get("compare")) and "continued_sft" not in values:
             raise UserError(f"{where}.judge.{name} needs a continued fine-tuning: set {where}.continued_sft")
