@@ -28,6 +28,9 @@ ENVIRONMENTS = {
     "trace": "veritas_rl.envs.trace.env:TraceEnvironment",
 }
 
+LIBRARIES = {"reasoning-gym": "veritas_rl.envs.libraries.reasoning_gym.env:ReasoningGymEnvironment"}
+"""Environments of other libraries, which are optional extras and are imported only if they are named."""
+
 ADDRESSED = {"affinetes": "veritas_rl.envs.affinetes.env:AffinetesEnvironment"}
 """Environments behind a server, named with their address: affinetes:http://127.0.0.1:8000."""
 
@@ -48,7 +51,7 @@ def _offered() -> dict[str, list[EntryPoint]]:
 
 def environment_names() -> tuple[str, ...]:
     """The names of all environments."""
-    return tuple(dict.fromkeys((*ENVIRONMENTS, *_offered(), *places.places())))
+    return tuple(dict.fromkeys((*ENVIRONMENTS, *LIBRARIES, *_offered(), *places.places())))
 
 
 def environment_named(text: str, folder: Path) -> str:
@@ -87,7 +90,8 @@ def get_environment(name: str) -> Environment:
     if kind in ADDRESSED:
         module, attribute = ADDRESSED[kind].split(":")
         return getattr(import_module(module), attribute)(address)
-    found = [ENVIRONMENTS[name]] if name in ENVIRONMENTS else []
+    own = ENVIRONMENTS | LIBRARIES
+    found = [own[name]] if name in own else []
     found += [point.value for point in _offered().get(name, ())]
     found += [place for one, place in places.places().items() if one == name]
     if not found:

@@ -4,7 +4,7 @@ The bounds of what a task contains are in the parts of the task (`task.py`): set
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
@@ -36,6 +36,19 @@ def at_least(least: int) -> BeforeValidator:
         return whole_number(str(info.field_name), value, least)
 
     return BeforeValidator(whole)
+
+
+def numbers(least: int) -> BeforeValidator:
+    """The type of a field: whole numbers of at least `least`, from a list, one number, or a text with commas."""
+
+    def several(value: Any, info: ValidationInfo) -> tuple[int, ...]:
+        if value is None or value == "":
+            return ()
+        items = value.split(",") if isinstance(value, str) else value if isinstance(value, Iterable) else [value]
+        name = str(info.field_name)
+        return tuple(whole_number(name, item.strip() if isinstance(item, str) else item, least) for item in items)
+
+    return BeforeValidator(several)
 
 
 def _names(value: Any, info: ValidationInfo) -> tuple[str, ...]:

@@ -1,16 +1,15 @@
 """The settings of the puzzles."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BeforeValidator, model_validator
+from pydantic import AfterValidator, BeforeValidator, model_validator
 
-from veritas_rl.configs import split_list
 from veritas_rl.envs.lgc_v2.kinds import KINDS
 from veritas_rl.envs.lgc_v2.puzzle import LEVELS
 from veritas_rl.envs.lgc_v2.task import DRAWN, LGCManner, LGCParameters
-from veritas_rl.envs.settings import whole_number
+from veritas_rl.envs.settings import numbers, whole_number
 from veritas_rl.envs.single import SingleAnswerConfig
 from veritas_rl.envs.task import Pay
 from veritas_rl.errors import UserError
@@ -18,11 +17,7 @@ from veritas_rl.errors import UserError
 _CASE = re.compile(r"(\w+)_level_(\d)")
 
 
-def _levels(given: Any) -> tuple[int, ...]:
-    """Levels from a list, one level, or a text with commas."""
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        given = split_list(given, "levels") if isinstance(given, str) else [given]
-    levels = tuple(dict.fromkeys(whole_number("levels", level, 1) for level in given))
+def _known(levels: tuple[int, ...]) -> tuple[int, ...]:
     if wrong := [level for level in levels if level not in LEVELS]:
         raise UserError(f"levels go from {LEVELS[0]} (the easiest) to {LEVELS[-1]}, {wrong[0]} was given")
     return levels
@@ -53,7 +48,7 @@ class LGCConfig(SingleAnswerConfig):
     single: ClassVar[Mapping[str, Any]] = {"reward": "outcome"}
     part_types = (LGCParameters, LGCManner, Pay)
 
-    levels: Annotated[Any, BeforeValidator(_levels)] = ()
+    levels: Annotated[Any, numbers(1), AfterValidator(_known)] = ()
     language: str = "en"
     first_seed: Annotated[int, BeforeValidator(_first_seed)] = DRAWN
 

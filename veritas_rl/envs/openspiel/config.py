@@ -5,14 +5,14 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BeforeValidator, ValidationInfo, field_validator, model_validator
+from pydantic import BeforeValidator, field_validator, model_validator
 
 from veritas_rl.configs import split_list
 from veritas_rl.envs.openspiel import cases as case_names
 from veritas_rl.envs.openspiel import ids
 from veritas_rl.envs.openspiel.engines import check_installed, parse_all, plays
 from veritas_rl.envs.openspiel.task import OpenSpielManner, OpenSpielParameters, OpenSpielPay
-from veritas_rl.envs.settings import Names, Number, Settings, at_least, whole_number
+from veritas_rl.envs.settings import Names, Number, Settings, at_least, numbers, whole_number
 from veritas_rl.envs.task import MODES, check_choice, check_share
 from veritas_rl.errors import UserError, unknown
 
@@ -37,16 +37,7 @@ def _retries(given: Any) -> int:
     return int(text)
 
 
-def _numbers(given: Any, info: ValidationInfo) -> tuple[int, ...]:
-    """Whole numbers from a list, one number, or a string with commas."""
-    if given is None or given == "":
-        return ()
-    items = given.split(",") if isinstance(given, str) else given if isinstance(given, Iterable) else [given]
-    name = str(info.field_name)
-    return tuple(whole_number(name, item.strip() if isinstance(item, str) else item, 0) for item in items)
-
-
-Numbers = Annotated[Any, BeforeValidator(_numbers)]
+Numbers = Annotated[Any, numbers(0)]
 
 
 class OpenSpielConfig(Settings):

@@ -1,0 +1,213 @@
+"""The environment of reasoning-gym.
+
+Each task draws a seed of its own, because neighbouring seeds of the library share questions. A hash of the question
+decides the split.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from time import perf_counter
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import model_validator
+
+from veritas_rl.envs.audit import Audit
+from veritas_rl.envs.base import Session, Turn
+from veritas_rl.envs.environment import Environment
+from veritas_rl.envs.libraries.reasoning_gym import sets
+from veritas_rl.envs.libraries.reasoning_gym.scoring import Question, can_be_answered, judge, solution
+from veritas_rl.envs.settings import numbers
+from veritas_rl.envs.single import SingleAnswerAudit, SingleAnswerConfig, SingleAnswerSession
+from veritas_rl.envs.task import Manner, Parameters, Pay, Task
+from veritas_rl.errors import UserError
+from veritas_rl.seeding import digest, generator, uniform
+
+VALIDATION_SHARE = 0.1
+"""The share of the questions in validation. A training task draws 1.1 questions on average."""
+
+TRIES = 200
+"""The most questions that are drawn until one belongs to the split of its task."""
+
+LOOKED_AT = 16
+"""The questions of a case that are looked at for its words."""
+
+SLOW = 0.05
+"""Seconds. Questions of a case that has needed more for one are prepared in the background."""
+
+_slow: set[str] = set()
+"""The cases that have needed more than `SLOW` for a question."""
+
+
+@dataclass(frozen=True)
+class ReasoningGymManner(Manner):
+    """How a question is shown: "full" says how to answer; "brief" shows only the question."""
+
+    prompts: ClassVar[tuple[str, ...]] = ("full", "brief")
+
+
+@dataclass(frozen=True)
+class ReasoningGymPay(Pay):
+    """The pay of an answer: "outcome" pays 1 for the full score, else 0; "partial" pays the library's score."""
+
+    rewards: ClassVar[tuple[str, ...]] = ("outcome", "partial")
+
+
+@dataclass(frozen=True)
+class ReasoningGymTask(Task):
+    """One question of a set."""
+
+    manner: ReasoningGymManner = ReasoningGymManner()
+    pay: ReasoningGymPay = ReasoningGymPay()
+
+
+class ReasoningGymConfig(SingleAnswerConfig):
+    """The settings of questions.
+
+    Attributes:
+        cases: Sets, such as chain_sum with its own settings or chain_sum_level_2 for a level of its curriculum. A list,
+            or a text with commas; empty for all sets.
+        levels: Levels, from 1, of sets that are named without one. Sets of fewer levels are left out, and sets
+            without a curriculum keep their own settings. Empty for each set's own settings.
+        prompt: "full" says how to answer; "brief" shows only the question.
+        reward: "outcome" pays for the full score of the library alone; "partial" pays its score.
+    """
+
+    selecting_keys: ClassVar[tuple[str, ...]] = ("levels",)
+    single: ClassVar[Mapping[str, Any]] = {"reward": "outcome"}
+    part_types = (Parameters, ReasoningGymManner, ReasoningGymPay)
+
+    levels: Annotated[Any, numbers(1)] = ()
+
+    @model_validator(mode="after")
+    def _with_levels(self) -> Self:
+        if self.levels:
+            each = [[case] if sets.level_of(case) else sets.cases_of(case, self.levels) for case in self.cases]
+            self._put(cases=tuple(dict.fromkeys(case for cases in each for case in cases)))
+            if not self.cases:
+                raise UserError(f"no set has a level of levels={list(self.levels)}")
+        return self
+
+    def known_cases(self) -> tuple[str, ...]:
+        """The sets that can be used."""
+        return sets.names()
+
+    def accepts(self, case: str) -> bool:
+        """Whether a case names a set and a level.
+
+        Raises:
+            UserError: The set or the level cannot be used, or does not exist.
+        """
+        if sets.parts_of(case)[0] not in sets.library().DATASETS:
+            return False
+        sets.settings_of(case, 0)
+        return True
+
+
+class ReasoningGymEnvironment(Environment):
+    """The sets of questions of reasoning-gym."""
+
+    name: ClassVar[str] = sets.NAME
+    config_type = ReasoningGymConfig
+    task_type: ClassVar[type[Task]] = ReasoningGymTask
+    stages: ClassVar[tuple[Mapping[str, Any], ...]] = tuple(
+        {"name": f"level {last}", "levels": list(range(1, last + 1))} for last in range(1, 5)
+    )
+    answers, solved = "answers in the asked form", "right answers"
+
+    def __init__(self) -> None:
+        self._coming: dict[tuple[str, str, str], Future[Question]] = {}
+        self._background = ThreadPoolExecutor(1, self.name)
+
+    def catalogue(self, config: ReasoningGymConfig, split: str) -> Sequence[Task]:
+        """The tasks: `num_tasks_per_case` of each case, case by case."""
+        manner, pay = config.part(ReasoningGymManner), config.part(ReasoningGymPay)
+
+        def make(case: str, k: int) -> Task:
+            return ReasoningGymTask(self.name, case, k, seed=config.seed, split=split, manner=manner, pay=pay)
+
+        return config.tasks(split, make)
+
+    def start(self, task: Task) -> Session:
+        """A new session of a task.
+
+        Raises:
+            UserError: The set cannot be used, or has no question of the task's split.
+        """
+        question, brief = self.question(task), task.manner.prompt == "brief"
+        asked = question.text
+        if not brief:
+            asked += (
+                "\n\nWrite the final answer, and nothing else, between <answer> and </answer>. Several answers must be "
+                "the same."
+            )
+        turn = Turn(
+            seat=0,
+            messages=({"role": "user", "content": asked},),
+            answers=(),
+            dice=(task.chance_seed, 0, 0),
+            solution="" if question.truth is None else solution(question.truth, brief),
+            view=question,
+        )
+        partly = task.pay.reward == "partial"
+        return SingleAnswerSession(
+            task, turn, partial(judge, question, name=sets.parts_of(task.case)[0], brief=brief, partly=partly)
+        )
+
+    def prepare(self, tasks: Iterable[Task]) -> None:
+        """Make the questions of slow sets in the background."""
+        for task in tasks:
+            identity = _identity(task)
+            if task.case in _slow and identity not in self._coming:
+                self._coming[identity] = self._background.submit(_drawn, *identity)
+
+    def question(self, task: Task) -> Question:
+        """The question of a task.
+
+        Raises:
+            UserError: The set cannot be used, or has no question of the task's split.
+        """
+        coming = self._coming.pop(_identity(task), None)
+        return _drawn(*_identity(task)) if coming is None else coming.result()
+
+    def words(self, cases: Iterable[str]) -> Sequence[str]:
+        """The words that most questions of a case share: what the set says around the values of a question."""
+        found: set[str] = set()
+        for case in cases:
+            texts = [sets.asked(case, index).text for index in range(LOOKED_AT)]
+            counts = Counter(word for text in texts for word in set(re.findall(r"[A-Za-z]{2,}", text)))
+            found.update(word for word, count in counts.items() if count > len(texts) / 2)
+        return sorted(found)
+
+    def equivalence_class(self, task: Task, turn: Turn | None = None) -> str:
+        """The class of all tasks with the same question."""
+        question = self.question(task) if turn is None else turn.view
+        return f"{task.case}/{digest(question.text):016x}"
+
+    def audit(self) -> Audit:
+        return SingleAnswerAudit(self.start)
+
+
+def _identity(task: Task) -> tuple[str, str, str]:
+    return task.case, task.chance_seed, task.split
+
+
+@lru_cache(maxsize=4096)
+def _drawn(case: str, chance_seed: str, split: str) -> Question:
+    """The first question of the task's generator that belongs to the split and can be answered.
+
+    Raises:
+        UserError: The set cannot be used, or has no such question.
+    """
+    drawing, started = generator(chance_seed), perf_counter()
+    for tried in range(1, TRIES + 1):
+        question = sets.asked(case, drawing.randrange(1 << 31))
+        in_validation = uniform("split", sets.NAME, question.text) < VALIDATION_SHARE
+        if in_validation == (split == "val") and can_be_answered(sets.parts_of(case)[0], question):
+            if perf_counter() - started > SLOW * tried and sets.in_background(case):
+                _slow.add(case)
+            return question
+    raise UserError(f"{TRIES} questions of {case} had none for the split {split}: it has too few different ones")

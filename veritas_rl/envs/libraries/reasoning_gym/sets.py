@@ -1,0 +1,179 @@
+"""The sets of reasoning-gym: which are used, their levels, and a question of an index.
+
+A case is a set with its own settings, such as `chain_sum`, or with a level of its curriculum, `chain_sum_level_2`.
+"""
+
+import random
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from functools import cache, lru_cache, partial
+from importlib.metadata import PackageNotFoundError, version
+from io import StringIO
+from typing import Any
+
+from veritas_rl.envs.libraries.reasoning_gym.scoring import Question
+from veritas_rl.errors import UserError, unknown
+
+NAME = "reasoning-gym"
+VERSION = "0.1.25"
+"""The version whose sets were looked through for the tables below and those of `scoring`."""
+
+_HASHED = "its questions depend on PYTHONHASHSEED, so that processes disagree"
+REFUSED: Mapping[str, str] = {
+    "coin_flip": "it pays the first digits of the right answer in full",
+    "composite": "it mixes other sets: name them as cases",
+    "isomorphic_strings": _HASHED,
+    "knight_swap": _HASHED,
+    "polynomial_multiplication": _HASHED,
+    "puzzle24": "it pays any four numbers that make 24",
+    "ransom_note": _HASHED,
+    "word_ladder": _HASHED,
+}
+"""Sets that cannot be used, and why."""
+
+REFUSED_LEVELS: Mapping[str, str] = {
+    **{f"jugs_level_{level}": "it makes questions that its own answers do not solve" for level in (2, 3, 4)},
+    "sokoban_level_1": "it searches for minutes for a question",
+}
+"""Levels that cannot be used, and why."""
+
+REMADE = ("acre", "gsm_symbolic", "list_functions")
+"""Sets that make all their questions at once, so a question costs a new set. Other sets make one of any index."""
+
+DRAWN_GLOBALLY = ("codeio", "list_functions")
+"""Sets that draw from the global generator."""
+
+PRINTING = ("bf", "codeio")
+"""Sets that print while they make a question."""
+
+_CASE = re.compile(r"(\w+)_level_([1-9]\d?)")
+
+
+@contextmanager
+def _global_generator(seed: int) -> Iterator[None]:
+    """Give the global generator a seed, and its own state back."""
+    state = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(state)
+
+
+@lru_cache(maxsize=512)
+def _dataset(case: str) -> Any:
+    """The set of a case, whose items are questions of any index."""
+    return _made(case, 0)
+
+
+def _made(case: str, seed: int) -> Any:
+    """The set of a case with a seed."""
+    return library().DATASETS[parts_of(case)[0]][0](config=settings_of(case, seed))
+
+
+def level_count(name: str) -> int:
+    """The number of levels of a set's curriculum; 0 without one."""
+    sets = library()
+    if not sets.has_curriculum(name):
+        return 0
+    return max((len(one.levels) for one in sets.create_curriculum(name).attributes.values()), default=0)
+
+
+@cache
+def library() -> Any:
+    """The library's registry of sets.
+
+    Raises:
+        UserError: The library is missing, or has another version.
+    """
+    try:
+        found = version("reasoning-gym")
+    except PackageNotFoundError:
+        raise UserError(f"{NAME} is not installed; install it: pip install -e '.[reasoning-gym]'") from None
+    if found != VERSION:
+        raise UserError(
+            f"{NAME} {found} is installed, and its sets differ; install {VERSION}: pip install -e '.[{NAME}]'"
+        )
+    from reasoning_gym import factory
+
+    return factory
+
+
+def settings_of(case: str, seed: int) -> Any:
+    """The library's settings of a case.
+
+    Raises:
+        UserError: The set or the level cannot be used, or does not exist.
+    """
+    name, level = parts_of(case)
+    sets, own = library(), {"seed": seed, "size": 1}
+    if name not in sets.DATASETS:
+        raise unknown("case", case, names())
+    if reason := REFUSED.get(name) or REFUSED_LEVELS.get(case):
+        raise UserError(f"{case} of {NAME} cannot be used: {reason}")
+    if level > (count := level_count(name)):
+        raise UserError(f"{name} has {count or 'no'} levels, level {level} was given")
+    try:
+        if not level:
+            settings = sets.DATASETS[name][1](**own)
+        else:
+            curriculum = sets.create_curriculum(name)
+            curriculum.set_global_level(level - 1)
+            settings = curriculum.generate_configuration(own)
+        getattr(settings, "validate", lambda: None)()
+    except AssertionError as error:
+        raise UserError(f"{case} of {NAME} cannot be used: its own settings are refused, {error}") from None
+    return settings
+
+
+def _is_usable(case: str) -> bool:
+    """Whether a case exists and can be used."""
+    try:
+        settings_of(case, 0)
+    except UserError:
+        return False
+    return True
+
+
+def parts_of(case: str) -> tuple[str, int]:
+    """The set and the level of a case."""
+    found = _CASE.fullmatch(case)
+    return (found[1], int(found[2])) if found else (case, 0)
+
+
+def level_of(case: str) -> int:
+    """The level of a case; 0 for a set with its own settings."""
+    return parts_of(case)[1]
+
+
+def cases_of(name: str, levels: Iterable[int]) -> list[str]:
+    """The cases of some levels of a set, without those that do not exist; the set itself if it has no curriculum."""
+    return [case for level in levels if _is_usable(case := f"{name}_level_{level}")] if level_count(name) else [name]
+
+
+def in_background(case: str) -> bool:
+    """Whether another thread may make questions of a case: it changes nothing that belongs to the whole process."""
+    return parts_of(case)[0] not in (*DRAWN_GLOBALLY, *PRINTING)
+
+
+def asked(case: str, index: int) -> Question:
+    """The question of an index.
+
+    Raises:
+        UserError: The set cannot be used.
+    """
+    name = parts_of(case)[0]
+    with ExitStack() as around:
+        if name in DRAWN_GLOBALLY:
+            around.enter_context(_global_generator(index))
+        if name in PRINTING:
+            around.enter_context(redirect_stdout(StringIO()))
+        made, place = (_made(case, index), 0) if name in REMADE else (_dataset(case), index)
+        entry = made[place]
+    return Question(entry["question"], entry["answer"], partial(made.score_answer, entry=entry))
+
+
+def names() -> tuple[str, ...]:
+    """The sets that can be used."""
+    return tuple(name for name in sorted(library().DATASETS) if name not in REFUSED)
