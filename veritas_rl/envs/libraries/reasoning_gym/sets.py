@@ -19,6 +19,8 @@ NAME = "reasoning-gym"
 VERSION = "0.1.25"
 """The version whose sets were looked through for the tables below and those of `scoring`."""
 
+_INSTALL = f"bash train/scripts/setup.sh {NAME}"
+
 _HASHED = "its questions depend on PYTHONHASHSEED, so that processes disagree"
 REFUSED: Mapping[str, str] = {
     "coin_flip": "it pays the first digits of the right answer in full",
@@ -90,11 +92,9 @@ def library() -> Any:
     try:
         found = version("reasoning-gym")
     except PackageNotFoundError:
-        raise UserError(f"{NAME} is not installed; install it: pip install -e '.[reasoning-gym]'") from None
+        raise UserError(f"{NAME} is not installed; install it: {_INSTALL}") from None
     if found != VERSION:
-        raise UserError(
-            f"{NAME} {found} is installed, and its sets differ; install {VERSION}: pip install -e '.[{NAME}]'"
-        )
+        raise UserError(f"{NAME} {found} is installed, and its sets differ; install {VERSION}: {_INSTALL}")
     from reasoning_gym import factory
 
     return factory
