@@ -44,9 +44,10 @@ def numbers(least: int) -> BeforeValidator:
     def several(value: Any, info: ValidationInfo) -> tuple[int, ...]:
         if value is None or value == "":
             return ()
-        items = value.split(",") if isinstance(value, str) else value if isinstance(value, Iterable) else [value]
-        name = str(info.field_name)
-        return tuple(whole_number(name, item.strip() if isinstance(item, str) else item, least) for item in items)
+        if isinstance(value, str):
+            value = [item.strip() for item in value.split(",") if item.strip()]
+        items = value if isinstance(value, Iterable) else [value]
+        return tuple(whole_number(str(info.field_name), item, least) for item in items)
 
     return BeforeValidator(several)
 

@@ -5,10 +5,15 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 from veritas_rl.envs.abilities import KnowsWords
@@ -19,15 +24,17 @@ from veritas_rl.envs.registry import get_environment, make_task, open_catalogue
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 
-WITHOUT_TRUTH = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"}
+WITHOUT_TRUTH = {"boxnet", "graph_color"}
 """Sets that have a rule for right answers and no answer."""
 
 ASKED = """
 import json, random, sys
 from veritas_rl.envs.libraries.reasoning_gym import sets
 random.seed(int(sys.argv[1]))
-asked = {case: [sets.asked(case, index) for index in (7, 11, 2**30)] for case in sets.names()}
-print(json.dumps({case: [(one.text, one.truth) for one in some] for case, some in asked.items()}))
+order = 1 if sys.argv[1] == "1" else -1
+indices, names = (7, 11, 2**30)[::order], sets.names()[::order]
+asked = {name: [sets.asked(name, index) for index in indices][::order] for name in names}
+print(json.dumps({name: [(one.text, one.truth) for one in some] for name, some in asked.items()}))
 """
 
 
@@ -49,7 +56,7 @@ def question_of(task: Task) -> Question:
 @pytest.mark.parametrize("prompt", ["full", "brief"])
 def test_the_solution_of_every_set_is_paid_and_nonsense_is_not(prompt: str) -> None:
     tasks = tasks_of(num_tasks_per_case=2, prompt=prompt)
-    assert len({task.case for task in tasks}) == len(sets.names()) == 98
+    assert len({task.case for task in tasks}) == len(sets.names()) == 90
     unsolved = set()
     for task in tasks:
         (turn,) = get_environment(task.env).start(task).turns()
@@ -107,16 +114,12 @@ def test_the_words_of_a_set_are_those_of_all_its_questions() -> None:
 
 
 def test_a_part_of_the_score_is_paid_on_request() -> None:
-    whole, part = (tasks_of(cases="number_format", reward=reward)[0] for reward in ("outcome", "partial"))
+    whole, part = (tasks_of(cases="futoshiki", reward=reward)[0] for reward in ("outcome", "partial"))
     truth = question_of(whole).truth
     assert truth is not None
-    near = f"<answer>{float(truth) * 1.0000001}</answer>"
-    assert judged(whole, near).value in (0, 1)
-    assert 0 <= judged(part, near).value <= 1
-    spelled = tasks_of(cases="spell_backward", reward="partial")[0]
-    word = question_of(spelled).truth
-    assert word is not None
-    score = judged(spelled, f"<answer>{word[:-1] + chr(ord(word[-1]) ^ 1)}</answer>")
+    changed = truth[:-1] + str(int(truth[-1]) % 4 + 1)
+    assert judged(whole, f"<answer>{changed}</answer>").value == 0
+    score = judged(part, f"<answer>{changed}</answer>")
     assert 0 < score.value < 1
     assert not score.success
 
@@ -136,25 +139,73 @@ def test_answers_are_read_from_marks_boxes_and_blocks() -> None:
     [
         "__import__('pathlib').Path('ran').touch()",
         "(9**9**9**9)",
-        "((((x**9)**9)**9)**9)",
+        "9" * 199,
         "exec('1')",
         "().__class__",
         "[x for x in iter(int, 1)]",
-        "1" * 4000 + "**2",
-        "(" * 3000,
+        "(" * 200,
         "lambda: 0",
         "factorial(10**9)",
+        "oracle_answer",
+        "answer",
+        "Q",
+        "[" * 50_000,
+        '{"a": [' + "[]," * 20_000 + "[]]}",
+        '["fill A", "empty A"' + ', "fill A"' * 3000 + "]",
     ],
 )
-@pytest.mark.parametrize(
-    "case", ["countdown", "simple_integration", "intermediate_integration", "string_insertion", "n_queens"]
-)
-def test_an_answer_is_never_run(case: str, answer: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_is_never_run_and_never_takes_long(
+    answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    started = time.perf_counter()
-    assert judged(tasks_of(cases=case)[0], f"<answer>{answer}</answer>").value == 0
+    for reward in ("outcome", "partial"):
+        for task in tasks_of(num_tasks_per_case=1, reward=reward):
+            get_environment(task.env).start(task)
+            started = time.process_time()
+            assert judged(task, f"<answer>{answer}</answer>").value < 0.2, task.id
+            assert time.process_time() - started < 2, task.id
     assert not list(tmp_path.iterdir())
-    assert time.perf_counter() - started < 20
+
+
+@pytest.mark.parametrize(
+    ("name", "truth", "answer"),
+    [
+        ("countdown", "85 + 42", "85 + 42 - 0x55"),
+        ("countdown", "85 + 42", "85 + 42 + 85e0"),
+        ("countdown", "85 + 42", "85 + 42*1**42"),
+        ("gsm_symbolic", "279", "-279"),
+        ("gsm_symbolic", "279", ".279"),
+        ("gsm_symbolic", "712", "712,712,712"),
+        ("time_intervals", "5 days", "5 weeks"),
+        (
+            "knights_knaves",
+            "Zoey is a laggard, and Oliver is a pioneer",
+            "Oliver is a pioneer Zoey is a laggard pioneer",
+        ),
+        ("spell_backward", "citinoibe", "citinoibes"),
+        ("game_of_life_halting", "False", "anything"),
+        ("complex_arithmetic", "15.0 - 5.0i", "nan"),
+        ("power_function", "1.0", "inf"),
+    ],
+)
+def test_what_the_library_overpays_is_paid_nothing(name: str, truth: str, answer: str) -> None:
+    assert paid_answer(name, Question("?", truth, lambda answer: 1.0), answer) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "truth", "answer"),
+    [
+        ("power_function", "897303639322.6414", "8.97e+11"),
+        ("gsm_symbolic", "1279", "1,279.0"),
+        ("palindrome_generation", "nxaxn", "xnanx"),
+        ("jugs", '["fill A"]', '["fill A","empty A","fill A"]'),
+        ("countdown", "85 + 42", "(42+85)"),
+        ("course_schedule", "True", "true"),
+        ("n_queens", "_ Q\nQ _", "Q _\n_ Q"),
+    ],
+)
+def test_other_right_answers_are_seen_by_the_library(name: str, truth: str, answer: str) -> None:
+    assert paid_answer(name, Question("?", truth, lambda answer: 1.0), answer) == 1
 
 
 def test_a_score_that_raises_or_is_no_number_pays_nothing() -> None:
@@ -165,21 +216,42 @@ def test_a_score_that_raises_or_is_no_number_pays_nothing() -> None:
         assert paid_answer("gcd", Question("?", "4", score), "4") == value
 
 
-def test_the_global_generator_keeps_its_state() -> None:
-    state = random.getstate()
-    for case in sets.DRAWN_GLOBALLY:
-        sets.asked(case, 3)
-    assert random.getstate() == state
+def test_the_library_changes_nothing_of_the_process() -> None:
+    before = random.getstate(), numpy.random.get_state(legacy=False), sys.stdout
+    for name in sets.names():
+        question = sets.asked(name, 3)
+        paid_answer(name, question, question.truth or "")
+    assert random.getstate() == before[0]
+    assert str(numpy.random.get_state(legacy=False)) == str(before[1])
+    assert sys.stdout is before[2]
 
 
-def test_slow_sets_are_prepared_in_the_background() -> None:
-    environment = get_environment("reasoning-gym")
+def test_threads_ask_the_same_questions() -> None:
+    cases, out = ("list_functions", "codeio", "tsumego", "gcd"), sys.stdout
+    alone = [sets.asked(case, index).text for index in range(20) for case in cases]
+    with ThreadPoolExecutor(4) as threads:
+        asked = list(threads.map(lambda item: sets.asked(item[1], item[0]).text, product(range(20), cases)))
+    assert asked == alone
+    assert sys.stdout is out
+
+
+def test_slow_sets_are_prepared_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
+    environment, threads = get_environment("reasoning-gym"), dict[int, str]()
+    asked = sets.asked
+
+    def watched(case: str, index: int) -> Question:
+        threads[index] = threading.current_thread().name
+        return asked(case, index)
+
     tasks = tasks_of(cases="futoshiki", num_tasks_per_case=30)
-    for task in tasks[:3]:
-        environment.start(task)  # one of them is slow, so that the set is known to be
-    environment.prepare(tasks[3:13])
-    asked = [question_of(task).text for task in tasks[3:13]]
-    assert len(set(asked)) == 10
+    for task in tasks[:12]:
+        environment.start(task)  # some of them are slow, so that the set is known to be
+    monkeypatch.setattr(sets, "asked", watched)
+    environment.prepare(tasks[12:16])
+    deadline = time.monotonic() + 60
+    while len(threads) < 4 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert set(threads.values()) == {"reasoning-gym"}
 
 
 @pytest.mark.parametrize(
@@ -187,6 +259,7 @@ def test_slow_sets_are_prepared_in_the_background() -> None:
     [
         ({"cases": "word_ladder"}, "depend on PYTHONHASHSEED"),
         ({"cases": "puzzle24"}, "any four numbers"),
+        ({"cases": "simple_integration"}, "needs hours"),
         ({"cases": "jugs_level_2"}, "cannot be used"),
         ({"cases": "caesar_cipher_level_3"}, "its own settings are refused"),
         ({"cases": "chain_sum_level_99"}, "levels, level 99 was given"),

@@ -7,9 +7,11 @@ decides the split.
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from queue import Full, Queue
+from threading import Thread
 from time import perf_counter
 from typing import Annotated, Any, ClassVar, Self
 
@@ -36,10 +38,14 @@ LOOKED_AT = 16
 """The questions of a case that are looked at for its words."""
 
 SLOW = 0.05
-"""Seconds. Questions of a case that has needed more for one are prepared in the background."""
+"""Seconds. If two questions of a case took longer, the next ones are made in the background. The first question of a
+case also loads its data."""
 
-_slow: set[str] = set()
-"""The cases that have needed more than `SLOW` for a question."""
+AHEAD = 1024
+"""The most questions that wait for the background."""
+
+_slow: Counter[str] = Counter()
+"""How many questions of a case took longer than `SLOW`."""
 
 
 @dataclass(frozen=True)
@@ -119,8 +125,8 @@ class ReasoningGymEnvironment(Environment):
     answers, solved = "answers in the asked form", "right answers"
 
     def __init__(self) -> None:
-        self._coming: dict[tuple[str, str, str], Future[Question]] = {}
-        self._background = ThreadPoolExecutor(1, self.name)
+        self._coming: Queue[tuple[str, str, str]] = Queue(AHEAD)
+        self._background: Thread | None = None
 
     def catalogue(self, config: ReasoningGymConfig, split: str) -> Sequence[Task]:
         """The tasks: `num_tasks_per_case` of each case, case by case."""
@@ -141,8 +147,8 @@ class ReasoningGymEnvironment(Environment):
         asked = question.text
         if not brief:
             asked += (
-                "\n\nWrite the final answer, and nothing else, between <answer> and </answer>. Several answers must be "
-                "the same."
+                "\n\nWrite the final answer, and nothing else, between <answer> and </answer>. If you write several "
+                "answers, they must be equal."
             )
         turn = Turn(
             seat=0,
@@ -158,11 +164,14 @@ class ReasoningGymEnvironment(Environment):
         )
 
     def prepare(self, tasks: Iterable[Task]) -> None:
-        """Make the questions of slow sets in the background."""
+        """Make the questions of slow cases in the background, as far as there is room for them in the queue."""
         for task in tasks:
-            identity = _identity(task)
-            if task.case in _slow and identity not in self._coming:
-                self._coming[identity] = self._background.submit(_drawn, *identity)
+            if _slow[task.case] > 1:
+                if self._background is None:
+                    self._background = Thread(target=self._make_ahead, name=self.name, daemon=True)
+                    self._background.start()
+                with suppress(Full):
+                    self._coming.put_nowait(_identity(task))
 
     def question(self, task: Task) -> Question:
         """The question of a task.
@@ -170,8 +179,7 @@ class ReasoningGymEnvironment(Environment):
         Raises:
             UserError: The set cannot be used, or has no question of the task's split.
         """
-        coming = self._coming.pop(_identity(task), None)
-        return _drawn(*_identity(task)) if coming is None else coming.result()
+        return _drawn(*_identity(task))
 
     def words(self, cases: Iterable[str]) -> Sequence[str]:
         """The words that most questions of a case share: what the set says around the values of a question."""
@@ -190,6 +198,11 @@ class ReasoningGymEnvironment(Environment):
     def audit(self) -> Audit:
         return SingleAnswerAudit(self.start)
 
+    def _make_ahead(self) -> None:
+        while True:
+            with suppress(UserError):  # it is raised again where the question is asked
+                _drawn(*self._coming.get())
+
 
 def _identity(task: Task) -> tuple[str, str, str]:
     return task.case, task.chance_seed, task.split
@@ -202,12 +215,12 @@ def _drawn(case: str, chance_seed: str, split: str) -> Question:
     Raises:
         UserError: The set cannot be used, or has no such question.
     """
-    drawing, started = generator(chance_seed), perf_counter()
-    for tried in range(1, TRIES + 1):
+    drawing = generator(chance_seed)
+    for _ in range(TRIES):
+        started = perf_counter()
         question = sets.asked(case, drawing.randrange(1 << 31))
+        _slow[case] += perf_counter() - started > SLOW
         in_validation = uniform("split", sets.NAME, question.text) < VALIDATION_SHARE
         if in_validation == (split == "val") and can_be_answered(sets.parts_of(case)[0], question):
-            if perf_counter() - started > SLOW * tried and sets.in_background(case):
-                _slow.add(case)
             return question
     raise UserError(f"{TRIES} questions of {case} had none for the split {split}: it has too few different ones")
