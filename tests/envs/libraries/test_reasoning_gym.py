@@ -216,6 +216,27 @@ def test_a_score_that_raises_or_is_no_number_pays_nothing() -> None:
         assert paid_answer("gcd", Question("?", "4", score), "4") == value
 
 
+def test_a_question_that_the_library_fails_to_make_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing:
+        def __init__(self) -> None:
+            self.kept, self.failed = sets._dataset("gcd"), 0
+
+        def __getitem__(self, index: int) -> Any:
+            if not self.failed:
+                self.failed += 1
+                raise ValueError("too hard")
+            return self.kept[index]
+
+        def score_answer(self, answer: str, entry: Any) -> float:
+            return self.kept.score_answer(answer, entry)
+
+    failing = Failing()
+    monkeypatch.setattr(sets, "_dataset", lambda case: failing)
+    task = tasks_of(cases="gcd", seed=7)[0]
+    assert judged(task, f"<answer>{question_of(task).truth}</answer>").success
+    assert failing.failed == 1
+
+
 def test_the_library_changes_nothing_of_the_process() -> None:
     before = random.getstate(), numpy.random.get_state(legacy=False), sys.stdout
     for name in sets.names():

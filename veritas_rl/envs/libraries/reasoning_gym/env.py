@@ -218,9 +218,14 @@ def _drawn(case: str, chance_seed: str, split: str) -> Question:
     drawing = generator(chance_seed)
     for _ in range(TRIES):
         started = perf_counter()
-        question = sets.asked(case, drawing.randrange(1 << 31))
+        try:
+            question = sets.asked(case, drawing.randrange(1 << 31))
+        except sets.NotMade:
+            continue
         _slow[case] += perf_counter() - started > SLOW
         in_validation = uniform("split", sets.NAME, question.text) < VALIDATION_SHARE
         if in_validation == (split == "val") and can_be_answered(sets.parts_of(case)[0], question):
             return question
-    raise UserError(f"{TRIES} questions of {case} had none for the split {split}: it has too few different ones")
+    raise UserError(
+        f"{TRIES} questions of {case} had none for the split {split}: it has too few different ones, or fails"
+    )

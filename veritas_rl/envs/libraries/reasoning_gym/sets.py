@@ -64,6 +64,10 @@ generator and the standard output. Some have a state of their own."""
 _CASE = re.compile(r"(\w+)_level_([1-9]\d?)")
 
 
+class NotMade(Exception):
+    """The library has failed to make a question."""
+
+
 @contextmanager
 def _alone(seed: int | None = None) -> Iterator[None]:
     """Let the library work alone and silently.
@@ -177,11 +181,15 @@ def asked(case: str, index: int) -> Question:
 
     Raises:
         UserError: The set cannot be used.
+        NotMade: The library fails.
     """
     name = parts_of(case)[0]
     with _alone(index if name in DRAWN_GLOBALLY else None):
         made, place = (_made(case, index), 0) if name in REMADE else (_dataset(case), index)
-        entry = made[place]
+        try:
+            entry = made[place]
+        except Exception as error:
+            raise NotMade(f"{NAME} failed to make question {index} of {case}") from error
 
     def score(answer: str) -> float:
         with _alone():
