@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from veritas_rl.envs.lgc_v2.kinds import KINDS
-from veritas_rl.envs.registry import ENVIRONMENTS, get_environment, task_from_id
+from veritas_rl.envs.registry import ENVIRONMENTS, LIBRARIES, get_environment, task_from_id
 from veritas_rl.envs.trace.text import fenced
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -16,7 +16,7 @@ FORMS = {"box": "a box", "block": "a code block", "inline": "backticks", "statem
 def test_the_prompts_are_what_a_model_sees() -> None:
     """If this fails, a prompt has changed: copy the new text into the page."""
     shown = re.findall(r"Task\s`(\S+/move#\d+)`", PAGE)
-    assert [task_from_id(name).env for name in shown] == list(ENVIRONMENTS)
+    assert [task_from_id(name).env for name in shown] == [*ENVIRONMENTS, *LIBRARIES]
     for task in map(task_from_id, shown):
         (turn,) = get_environment(task.env).start(task).turns()
         assert fenced(turn.messages[-1]["content"], "text") in PAGE
