@@ -42,12 +42,10 @@ def numbers(least: int) -> BeforeValidator:
     """The type of a field: whole numbers of at least `least`, from a list, one number, or a text with commas."""
 
     def several(value: Any, info: ValidationInfo) -> tuple[int, ...]:
-        if value is None or value == "":
-            return ()
-        if isinstance(value, str):
-            value = [item.strip() for item in value.split(",") if item.strip()]
-        items = value if isinstance(value, Iterable) else [value]
-        return tuple(whole_number(str(info.field_name), item, least) for item in items)
+        name = str(info.field_name)
+        given = split_list(value, name) if value is None or isinstance(value, str) else value
+        items = given if isinstance(given, Iterable) else [given]
+        return tuple(whole_number(name, item, least) for item in items)
 
     return BeforeValidator(several)
 

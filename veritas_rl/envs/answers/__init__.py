@@ -148,16 +148,23 @@ def marked(said: Visible) -> list[str] | Reason:
     return found
 
 
-def boxed(reply: Reply) -> str | Reason:
+def boxed(reply: Reply, clean: Callable[[str], str] = str.strip, whole: bool = False) -> str | Reason:
     """The content of the box or the answer mark of a reply; several must have equal contents.
 
     This is the simplest way to read an answer.
+
+    Args:
+        reply: Any reply.
+        clean: Takes off what does not belong to a content. Contents are compared without it.
+        whole: Whether a reply without boxes and answer marks is the answer itself.
     """
     said = visible_part(reply)
     found = said if isinstance(said, Reason) else marked(said)
     if isinstance(found, Reason):
         return found
-    contents = {content.strip() for content in found}
+    if whole and not found and isinstance(said, str):
+        found = [said]
+    contents = {clean(content) for content in found}
     if len(contents) > 1:
         return Reason.AMBIGUOUS
     return (contents.pop() if contents else "") or Reason.UNPARSEABLE

@@ -20,7 +20,7 @@ _CASE = re.compile(r"(\w+)_level_(\d)")
 def _known(levels: tuple[int, ...]) -> tuple[int, ...]:
     if wrong := [level for level in levels if level not in LEVELS]:
         raise UserError(f"levels go from {LEVELS[0]} (the easiest) to {LEVELS[-1]}, {wrong[0]} was given")
-    return levels
+    return tuple(dict.fromkeys(levels))
 
 
 def _first_seed(given: Any) -> int:

@@ -1,1 +1,1 @@
-"""Environments of other libraries, one file each: optional extras that are imported only if they are named."""
+"""Environments of other libraries: optional extras that are imported only if they are named."""

@@ -91,7 +91,7 @@ class ReasoningGymConfig(SingleAnswerConfig):
     @model_validator(mode="after")
     def _with_levels(self) -> Self:
         if self.levels:
-            each = [[case] if sets.level_of(case) else sets.cases_of(case, self.levels) for case in self.cases]
+            each = [[case] if sets.parts_of(case)[1] else sets.cases_of(case, self.levels) for case in self.cases]
             self._put(cases=tuple(dict.fromkeys(case for cases in each for case in cases)))
             if not self.cases:
                 raise UserError(f"no set has a level of levels={list(self.levels)}")

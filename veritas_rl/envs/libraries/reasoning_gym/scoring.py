@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 
-from veritas_rl.envs.answers import marked, visible_part
+from veritas_rl.envs.answers import boxed
 from veritas_rl.envs.answers.parts import code_blocks
 from veritas_rl.envs.base import Reason, Reply, Score
 
@@ -78,18 +78,7 @@ def judge(question: Question, reply: Reply, name: str, brief: bool, partly: bool
 
 def read(reply: Reply, brief: bool) -> str | Reason:
     """The answer of a reply: the content of its answer marks and boxes, without a code block around it."""
-    said = visible_part(reply)
-    if isinstance(said, Reason):
-        return said
-    found = marked(said)
-    if isinstance(found, Reason):
-        return found
-    if not found and brief and isinstance(said, str):
-        found = [said]
-    answers = {_bare(text) for text in found}
-    if len(answers) > 1:
-        return Reason.AMBIGUOUS
-    return (answers.pop() if answers else "") or Reason.UNPARSEABLE
+    return boxed(reply, _bare, whole=brief)
 
 
 def solution(truth: str, brief: bool) -> str:
@@ -142,7 +131,8 @@ def _scored(question: Question, answer: str) -> float:
     try:
         value = question.score(answer)
     except Exception:
-        # Some scores raise for an answer that they cannot read.
+        # Some scores raise for an answer that they cannot read. That the right one can be scored is known before a
+        # question is asked.
         return 0.0
     return min(value, 1.0) if value >= 0 else 0.0
 

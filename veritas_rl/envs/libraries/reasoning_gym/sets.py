@@ -161,14 +161,9 @@ def _is_usable(case: str) -> bool:
 
 
 def parts_of(case: str) -> tuple[str, int]:
-    """The set and the level of a case."""
+    """The set and the level of a case; level 0 for a set with its own settings."""
     found = _CASE.fullmatch(case)
     return (found[1], int(found[2])) if found else (case, 0)
-
-
-def level_of(case: str) -> int:
-    """The level of a case; 0 for a set with its own settings."""
-    return parts_of(case)[1]
 
 
 def cases_of(name: str, levels: Iterable[int]) -> list[str]:
