@@ -30,3 +30,12 @@ def shortest_prompt(batch: Any) -> int:
     """The length of the shortest prompt with a learned reply. Padding rows have prompts of one token."""
     lengths, learned = batch["prompts"].offsets().diff(), row_sums(batch["response_mask"]) > 0
     return int((lengths[learned] if learned.any() else lengths).min())
+
+
+def first_learned(batch: Any) -> int:
+    """The first place of a learned token in any row; 0 if there is none, or no column of learned tokens."""
+    if "loss_mask" not in batch:
+        return 0
+    mask, starts = batch["loss_mask"].values(), batch["loss_mask"].offsets()[:-1]
+    places = torch.arange(len(mask), device=mask.device) - starts.repeat_interleave(batch["loss_mask"].offsets().diff())
+    return int(places[mask > 0].min()) if mask.any() else 0

@@ -73,8 +73,9 @@ def test_log_probabilities_and_entropy_are_those_of_verl(model: Path, temperatur
     assert both_agree(engine_of(CpuEngineWithLMHead, module), data) == {"log_probs", "entropy"}
 
 
+@pytest.mark.parametrize("fine_tuning", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_no_logits_are_made_of_prompts(model: Path, dtype: torch.dtype) -> None:
+def test_no_logits_are_made_of_prompts(model: Path, dtype: torch.dtype, *, fine_tuning: bool) -> None:
     module = AutoModelForCausalLM.from_pretrained(model, dtype=dtype)
     data, prompts, replies = batch(temperature=1.0, calculate_entropy=True), (3, 6, 1), (2, 3, 1)
     # The last row is padding of the batch, so its reply is masked.
@@ -100,7 +101,10 @@ def test_no_logits_are_made_of_prompts(model: Path, dtype: torch.dtype) -> None:
         return flat, module.model.layers[0].mlp.up_proj.weight.grad.clone()
 
     theirs, their_gradient = made(by_verl=True)
-    for name, values in (("prompts", [torch.zeros(n) for n in prompts]), ("response_mask", masks)):
+    asked = [torch.zeros(length, dtype=torch.int64) for length in prompts]
+    whole = [torch.cat(parts) for parts in zip(asked, masks, strict=True)]
+    columns = {"loss_mask": whole} if fine_tuning else {"prompts": asked, "response_mask": masks}
+    for name, values in columns.items():
         data[name] = torch.nested.as_nested_tensor(values, layout=torch.jagged)
     ours, our_gradient = made(by_verl=False)
     off = 1e-5 if dtype == torch.float32 else 2e-2

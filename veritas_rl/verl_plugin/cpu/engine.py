@@ -2,7 +2,7 @@
 
 verl's engines split logits and values into one tensor per sample and join them again, forwards and backwards. For a
 small model that takes as long as the arithmetic. These engines select all needed places at once, and compute no logits
-for prompts if the batch has the column `prompts`. Inputs are padded on the right under a causal mask, so no needed
+before the first place that predicts a learned token. Inputs are padded on the right under a causal mask, so no needed
 place sees padding, and no mask is needed.
 """
 
@@ -15,7 +15,8 @@ from verl.workers.engine.base import EngineRegistry
 
 from veritas_rl.players.processor import join_head_input
 from veritas_rl.shared_prompts import VENDOR
-from veritas_rl.verl_plugin.columns import shortest_prompt
+from veritas_rl.verl_plugin.columns import first_learned, shortest_prompt
+from veritas_rl.verl_plugin.cpu import attention
 from veritas_rl.verl_plugin.engines import EngineWithLMHead, EngineWithValueHead
 from veritas_rl.verl_plugin.shared_prompts import SharedPrompts, is_plain
 
@@ -49,6 +50,7 @@ class CpuEngineWithLMHead(EngineWithLMHead):
     def _build_module(self) -> Any:
         module = super()._build_module()
         join_head_input(module)
+        attention.install(module)
         return module
 
     def _build_lora_module(self, module: Any) -> Any:
@@ -57,15 +59,17 @@ class CpuEngineWithLMHead(EngineWithLMHead):
     def prepare_model_inputs(self, micro_batch: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         inputs, output_args = super().prepare_model_inputs(micro_batch)
         made = _inputs(inputs, micro_batch)
-        if _known(micro_batch) and "prompts" in micro_batch:
-            # The last token of a prompt predicts the first of its reply.
-            made["logits_to_keep"] = made["input_ids"].shape[1] - (shortest_prompt(micro_batch) - 1)
+        if _known(micro_batch):
+            # Fine-tuning has no column of prompts.
+            first = shortest_prompt(micro_batch) if "prompts" in micro_batch else first_learned(micro_batch)
+            # The token before it predicts it.
+            made["logits_to_keep"] = made["input_ids"].shape[1] - max(first - 1, 0)
         return made, output_args
 
     def prepare_model_outputs(
         self, output: Any, output_args: dict[str, Any], micro_batch: Any, logits_processor_func: Any
     ) -> dict[str, torch.Tensor]:
-        """As verl's method, with zeros at prompt places without logits."""
+        """As verl's method, with zeros at the first places, which have no logits."""
         if not _known(micro_batch):
             return super().prepare_model_outputs(output, output_args, micro_batch, logits_processor_func)
         offsets = micro_batch["input_ids"].offsets()
@@ -96,6 +100,11 @@ class CpuEngineWithSharedPrompts(SharedPrompts, CpuEngineWithLMHead):
 @EngineRegistry.register(model_type="value_model", backend=["fsdp", "fsdp2"], device="cpu")
 class CpuEngineWithValueHead(EngineWithValueHead):
     """The engine of the critic."""
+
+    def _build_module(self) -> Any:
+        module = super()._build_module()
+        attention.install(module)
+        return module
 
     def _build_lora_module(self, module: Any) -> Any:
         return _with_exact_adapter(super()._build_lora_module(module))
