@@ -15,7 +15,7 @@ FORMS = {"box": "a box", "block": "a code block", "inline": "backticks", "statem
 
 def test_the_prompts_are_what_a_model_sees() -> None:
     """If this fails, a prompt has changed: copy the new text into the page."""
-    shown = re.findall(r"Task\s`(\S+/move#\d+)`", PAGE)
+    shown = re.findall(r"Task\s`(\S+/(?:move|episode)#\d+)`", PAGE)
     assert [task_from_id(name).env for name in shown] == [*ENVIRONMENTS, *LIBRARIES]
     for task in map(task_from_id, shown):
         (turn,) = get_environment(task.env).start(task).turns()

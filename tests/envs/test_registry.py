@@ -30,7 +30,10 @@ def package(folder: Path, name: str, target: str) -> Path:
 
 def test_an_environment_of_another_package_is_found(tmp_path: Path) -> None:
     done = run(ASK.format("quiz"), QUIZ, package(tmp_path / "one", "quiz", "quiz:quiz"))
-    assert done.stdout.splitlines() == ["('openspiel', 'lgc-v2', 'trace', 'reasoning-gym', 'quiz')", "OneTurn"]
+    assert done.stdout.splitlines() == [
+        "('openspiel', 'lgc-v2', 'trace', 'reasoning-gym', 'textarena', 'quiz')",
+        "OneTurn",
+    ]
 
 
 def test_without_the_package_it_is_not_there_and_the_nearest_names_are_listed() -> None:

@@ -340,7 +340,7 @@ def test_every_group_composes(group: str, algorithm: str) -> None:
         ([f"{ADAPTER}.cases=['hex(board_size=99)']"], {}, "99"),
         ([f"{ADAPTER}.cases=[hex(board_size=5)]"], {}, r"its own quotes, such as .*\['hex\(board_size=5\)'\]"),
         ([f"{ADAPTER}.reward_mode=winning"], {}, "outcome"),
-        (["data.custom_cls.config.env=chesss"], {}, "known: lgc-v2, openspiel, reasoning-gym, trace"),
+        (["data.custom_cls.config.env=chesss"], {}, "known: lgc-v2, openspiel, reasoning-gym, textarena, trace"),
         (["data.train_batch_size=100", "actor_rollout_ref.actor.ppo_mini_batch_size=32"], {}, "must be a multiple of"),
         (["trainer.logger=[console]"], {}, "must include file"),
         ([f"{ADAPTER}.opponent=mcts"], {}, "opponent=mcts needs mode=episode"),

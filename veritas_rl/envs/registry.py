@@ -28,7 +28,10 @@ ENVIRONMENTS = {
     "trace": "veritas_rl.envs.trace.env:TraceEnvironment",
 }
 
-LIBRARIES = {"reasoning-gym": "veritas_rl.envs.libraries.reasoning_gym.env:ReasoningGymEnvironment"}
+LIBRARIES = {
+    "reasoning-gym": "veritas_rl.envs.libraries.reasoning_gym.env:ReasoningGymEnvironment",
+    "textarena": "veritas_rl.envs.libraries.textarena.env:TextArenaEnvironment",
+}
 """Environments of other libraries, which are optional extras and are imported only if they are named."""
 
 ADDRESSED = {"affinetes": "veritas_rl.envs.affinetes.env:AffinetesEnvironment"}

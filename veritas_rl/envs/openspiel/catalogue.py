@@ -7,8 +7,8 @@ from veritas_rl.envs.openspiel import ids
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.config import OpenSpielConfig
 from veritas_rl.envs.openspiel.task import OpenSpielManner, OpenSpielParameters, OpenSpielPay, OpenSpielTask
+from veritas_rl.envs.opponents import opponent_of
 from veritas_rl.envs.task import Task
-from veritas_rl.seeding import digest
 
 
 class Catalogue(LazyTasks):
@@ -40,20 +40,11 @@ class Catalogue(LazyTasks):
             parameters=self.parameters,
             manner=dataclasses.replace(
                 self._manner,
-                opponent=self._opponent(case, k),
+                opponent=opponent_of(config.opponent, config.past_opponent_share, self.split, config.seed, case, k),
                 seat=k % load(case).players if config.mode == "episode" else -1,
             ),
             pay=self._pay,
         )
-
-    def _opponent(self, case: str, k: int) -> str:
-        config = self.config
-        if config.opponent != "self":
-            return config.opponent
-        if self.split != "train":
-            return "random"
-        chance = digest("past opponent", config.seed, case, k) / 2**64
-        return "past" if chance < config.past_opponent_share else "self"
 
     def _numbered(self, index: int) -> tuple[str, int]:
         config = self.config

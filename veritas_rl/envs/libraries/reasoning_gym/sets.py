@@ -3,16 +3,13 @@
 A case is a set with its own settings, such as `chain_sum`, or with a level of its curriculum, `chain_sum_level_2`.
 """
 
-import random
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
-from io import StringIO
-from threading import RLock
 from typing import Any
 
+from veritas_rl.envs.libraries.alone import Generator, alone
 from veritas_rl.envs.libraries.reasoning_gym.scoring import Question
 from veritas_rl.errors import UserError, unknown
 
@@ -57,34 +54,11 @@ REMADE = ("acre", "gsm_symbolic", "list_functions")
 DRAWN_GLOBALLY = ("codeio", "list_functions")
 """Sets that draw from the global generator."""
 
-_TURN = RLock()
-"""Held while the library makes a question or scores an answer. Some sets use what the whole process shares: the global
-generator and the standard output. Some have a state of their own."""
-
 _CASE = re.compile(r"(\w+)_level_([1-9]\d?)")
 
 
 class NotMade(Exception):
     """The library has failed to make a question."""
-
-
-@contextmanager
-def _alone(seed: int | None = None) -> Iterator[None]:
-    """Let the library work alone and silently.
-
-    Args:
-        seed: A seed for the global generator, which gets its own state back; None if the library does not use it.
-    """
-    with _TURN, redirect_stdout(StringIO()):
-        if seed is None:
-            yield
-            return
-        state = random.getstate()
-        random.seed(seed)
-        try:
-            yield
-        finally:
-            random.setstate(state)
 
 
 @lru_cache(maxsize=512)
@@ -179,7 +153,7 @@ def asked(case: str, index: int) -> Question:
         NotMade: The library fails.
     """
     name = parts_of(case)[0]
-    with _alone(index if name in DRAWN_GLOBALLY else None):
+    with Generator(index).used() if name in DRAWN_GLOBALLY else alone():
         made, place = (_made(case, index), 0) if name in REMADE else (_dataset(case), index)
         try:
             entry = made[place]
@@ -187,7 +161,7 @@ def asked(case: str, index: int) -> Question:
             raise NotMade(f"{NAME} failed to make question {index} of {case}") from error
 
     def score(answer: str) -> float:
-        with _alone():
+        with alone():
             return float(made.score_answer(answer, entry))
 
     return Question(entry["question"], entry["answer"], score)

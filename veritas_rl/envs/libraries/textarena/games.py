@@ -1,0 +1,195 @@
+"""The games of TextArena: which are used, their seats, and one game that runs."""
+
+import copy
+import math
+import re
+import sys
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from veritas_rl.envs.libraries.alone import Generator, alone
+from veritas_rl.errors import UserError, unknown
+
+NAME = "textarena"
+VERSION = "0.7.4"
+
+_INSTALL = f"bash train/scripts/setup.sh {NAME}"
+
+MOST_SEATS = 6
+
+_KEY = "a model of an API judges its games, which needs a key and the network"
+_WORDS = "it needs word lists that NLTK downloads"
+_FILES = "its files are missing in the package"
+_PYTHON = "Python before 3.12 cannot read its source"
+
+REFUSED = {
+    **dict.fromkeys(("Debate", "GuessWho", "ScenarioPlanning", "TwentyQuestions"), _KEY),
+    **dict.fromkeys(
+        (
+            *("Codenames", "DontSayIt", "Hangman", "LetterAuction", "SpellingBee", "WordChains", "WordLadder"),
+            *("WordSearch", "Wordle"),
+        ),
+        _WORDS,
+    ),
+    **dict.fromkeys(("ScorableGames", "UsedCar", "UsedCarNegotiation"), _FILES),
+    "BabyAiText": "it needs the package gym",
+    "CharacterConclave": "it fails at the first message",
+}
+"""Games that cannot be played, and why."""
+
+UNREADABLE = ("Checkers", "Chess", "IteratedStagHunt", "Klondike", "ReverseTicTacToe", "UltimateTexasHoldem")
+"""Games whose source needs Python 3.12."""
+
+BRIEF = "-train"
+"""What the library adds to the id of a game that shows its prompt, its messages and the last board alone."""
+
+
+@cache
+def registered() -> dict[str, Any]:
+    """The library's registry of games by id.
+
+    Raises:
+        UserError: The library is missing, or has another version.
+    """
+    try:
+        found = version(NAME)
+    except PackageNotFoundError:
+        raise UserError(f"{NAME} is not installed; install it: {_INSTALL}") from None
+    if found != VERSION:
+        raise UserError(f"{NAME} {found} is installed, and its games differ; install {VERSION}: {_INSTALL}")
+    with alone():
+        from textarena.envs.registration import ENV_REGISTRY
+    return ENV_REGISTRY
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """The ids of all games that can be used, without those of other ways to show the same game."""
+    return tuple(case for case in registered() if not re.search(r"-(train|raw)$", case) and not why_refused(case))
+
+
+def why_refused(case: str) -> str:
+    """Why a game cannot be used; "" if it can."""
+    game = game_of(case)
+    if game in UNREADABLE and sys.version_info < (3, 12):
+        return _PYTHON
+    return REFUSED.get(game, "")
+
+
+def game_of(case: str) -> str:
+    """The game of an id: "Nim" of "Nim-v0-large"."""
+    return case.partition("-v0")[0]
+
+
+def check(case: str) -> None:
+    """Check that a game exists and can be used.
+
+    Raises:
+        UserError: It does not exist, or cannot be used.
+    """
+    if case not in registered() or case.endswith(BRIEF) or case.endswith("-raw"):
+        raise unknown("case", case, names())
+    if reason := why_refused(case):
+        raise UserError(f"{case} of {NAME} cannot be used: {reason}")
+
+
+@cache
+def least_seats(case: str) -> int:
+    """The fewest seats of a game.
+
+    Raises:
+        UserError: The game cannot be started.
+    """
+    check(case)
+    error: Exception | None = None
+    for seats in range(1, MOST_SEATS + 1):
+        try:
+            game = Game(case, seats, 0)
+        except UserError as found:
+            error = found
+            continue
+        # Some games do not check the number.
+        if game.kind != "SinglePlayerState" and seats == 1:
+            continue
+        return seats
+    raise UserError(f"{case} of {NAME} cannot be started: {error and error.__cause__}")
+
+
+class Game:
+    """A game that runs. Interleaved games are equal to lone ones, because each draws from a generator of its own.
+
+    Args:
+        case: The id.
+        seats: The number of seats.
+        seed: The seed of deals and dice.
+        brief: Whether a question is the prompt, the messages and the last board, instead of all that was said.
+
+    Raises:
+        UserError: The game cannot be started with so many seats.
+    """
+
+    def __init__(self, case: str, seats: int, seed: int, *, brief: bool = False) -> None:
+        self.seats = seats
+        self._generator = Generator(seed)
+        try:
+            with self._generator.used():
+                from textarena import make
+
+                self._env: Any = make(f"{case}{BRIEF}" if brief else case)
+                self._env.reset(num_players=seats, seed=seed)
+        except Exception as error:
+            raise UserError(f"{case} of {NAME} cannot be started with {seats} seats: {error}") from error
+
+    @property
+    def _state(self) -> Any:
+        return self._env.state
+
+    @property
+    def kind(self) -> str:
+        """The library's name of the kind of state, which depends on how many seats play against each other."""
+        return type(self._state).__name__
+
+    def asked(self) -> tuple[int, str]:
+        """The seat to move and what it is shown. It is asked once for each move."""
+        with self._generator.used():
+            seat, shown = self._env.get_observation()
+        return int(seat), str(shown).strip()
+
+    def move(self, answer: str) -> tuple[bool, bool]:
+        """Play an answer of the seat to move.
+
+        Returns:
+            Whether the game has accepted the answer, and whether the game is over.
+        """
+        seat, mistakes = self._state.current_player_id, self._state.error_count
+        with self._generator.used():
+            over, _ = self._env.step(action=answer)
+        # The library counts a seat's mistakes in a row, from 0 again after the last one that it allows.
+        return self._state.error_count <= mistakes and not self.has_failed(seat), bool(over)
+
+    def has_failed(self, seat: int) -> bool:
+        """Whether a seat has answered wrong too often."""
+        return bool(self._state.game_info[seat]["invalid_move"])
+
+    def rewards(self) -> dict[int, float]:
+        """What a finished game pays each seat, in the library's unit; NaN if it does not say."""
+        paid = self._env.close()[0] or {}
+        known = {seat: reward for seat, reward in paid.items() if isinstance(reward, int | float)}
+        return {seat: float(known.get(seat, math.nan)) for seat in range(self.seats)}
+
+    def why(self, seat: int) -> str:
+        """The library's reason of the end."""
+        return str(self._state.game_info[seat].get("reason") or "")
+
+    def role(self, seat: int) -> str:
+        """The name of a seat, as the game shows it."""
+        return str(self._state.role_mapping.get(seat, f"Player {seat}"))
+
+    def copy(self) -> "Game":
+        """The same game, to try an answer."""
+        made = copy.copy(self)
+        made._generator = self._generator.copy()
+        with alone():
+            made._env = copy.deepcopy(self._env)
+        return made

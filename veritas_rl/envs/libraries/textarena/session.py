@@ -1,0 +1,138 @@
+"""A game of TextArena as a session."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from veritas_rl.envs.answers import boxed
+from veritas_rl.envs.base import Reason, Reply, Score, Session, Turn
+from veritas_rl.envs.libraries.textarena.games import Game
+from veritas_rl.envs.libraries.textarena.random_answers import Position
+from veritas_rl.envs.task import Task
+from veritas_rl.seeding import digest
+
+
+class TextArenaSession(Session):
+    """A whole game.
+
+    The library writes the questions and reads the answers. It allows a seat one mistake in a row, and asks again. After
+    a second one, and after a reply without any answer, the game is over and pays nothing to any seat, if only two play.
+    With more seats the library goes on without the seat.
+
+    Args:
+        task: The task.
+        game: A new game.
+        most_moves: The most answers of a game. A longer game is stopped and pays nothing.
+    """
+
+    def __init__(self, task: Task, game: Game, most_moves: int) -> None:
+        self.task = task
+        self._game, self._most_moves = game, most_moves
+        self._moves = 0
+        self._mistakes = [0] * game.seats
+        self._scores: dict[int, Score] | None = None
+        self._shown = [""] * game.seats
+        self._turns: tuple[Turn, ...] = ()
+        self._ask()
+
+    def turns(self) -> Sequence[Turn]:
+        return self._turns
+
+    def step(self, replies: Mapping[int, Reply]) -> None:
+        if not self._turns:
+            raise RuntimeError("the session is over")
+        seat = self._turns[0].seat
+        self.rejected, self.actions = {}, {}
+        self._moves += 1
+        said = boxed(replies[seat], whole=True)
+        if isinstance(said, Reason):
+            self._forfeit(seat, said)
+            return
+        try:
+            accepted, over = self._game.move(said)
+        except Exception:  # the library plays every answer that it accepts, so this is none
+            self._forfeit(seat, Reason.ILLEGAL)
+            return
+        if accepted:
+            self.actions = {seat: said}
+        else:
+            self._mistakes[seat] += 1
+            self.rejected = {seat: Reason.ILLEGAL}
+        if over:
+            self._turns, self._scores = (), self._finished()
+        elif self._moves >= self._most_moves:
+            self._turns = ()
+            self._scores = {one: self._score(one, 0.0, Reason.UNFINISHED) for one in range(self._game.seats)}
+        else:
+            self._ask()
+
+    def scores(self) -> dict[int, Score]:
+        if self._scores is None:
+            raise RuntimeError("the session is not over")
+        return self._scores
+
+    def board(self, seat: int) -> str:
+        return self._shown[seat]
+
+    def role(self, seat: int) -> str:
+        return self._game.role(seat)
+
+    def _ask(self) -> None:
+        seat, shown = self._game.asked()
+        self._shown[seat] = shown
+        if self._game.has_failed(seat):  # some games ask on
+            self._forfeit(seat, Reason.ILLEGAL)
+            return
+        self._turns = (
+            Turn(
+                seat=seat,
+                messages=({"role": "user", "content": shown},),
+                answers=(),
+                dice=(self.task.chance_seed, self._moves, seat),
+                view=Position(self._game, shown),
+            ),
+        )
+
+    def _forfeit(self, seat: int, reason: Reason) -> None:
+        self._mistakes[seat] += 1
+        self.rejected = {seat: reason}
+        self._turns = ()
+        self._scores = {
+            one: self._score(one, 0.0, reason if one == seat else Reason.FORFEITED) for one in range(self._game.seats)
+        }
+
+    def _finished(self) -> dict[int, Score]:
+        """The scores of a finished game."""
+        game, rewards = self._game, self._game.rewards()
+        failed = [seat for seat in rewards if game.has_failed(seat)]
+        found: dict[int, Score] = {}
+        for seat, reward in rewards.items():
+            if seat in failed:
+                found[seat] = self._score(seat, 0.0, Reason.ILLEGAL)
+            elif failed and game.seats == 2:
+                found[seat] = self._score(seat, 0.0, Reason.FORFEITED)
+            elif math.isnan(reward):
+                found[seat] = self._score(seat, 0.0, Reason.UNFINISHED)
+            else:
+                found[seat] = self._score(seat, *_value(reward, game.seats), {"return": reward})
+        return found
+
+    def _score(self, seat: int, value: float, reason: Reason, details: Mapping[str, float] | None = None) -> Score:
+        logged = {**(details or {}), "moves": self._moves, "mistakes": self._mistakes[seat]}
+        return Score(value, reason is Reason.WON, reason, logged)
+
+
+def _value(reward: float, seats: int) -> tuple[float, Reason]:
+    """The value of a reward, and what it means.
+
+    A game of one seat pays from 0 to 1, and 1 is the goal. Other games pay from -1 to 1, and more than 0 is a win.
+    """
+    if seats == 1:
+        value = min(max(reward, 0.0), 1.0)
+        return value, Reason.WON if value == 1 else Reason.LOST
+    value = (min(max(reward, -1.0), 1.0) + 1) / 2
+    return value, Reason.WON if reward > 0 else Reason.LOST if reward < 0 else Reason.DRAWN
+
+
+def seed_of(task: Task) -> int:
+    """The library's seed of a task."""
+    return digest("textarena", task.chance_seed) % 2**31
