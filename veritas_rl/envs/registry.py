@@ -34,8 +34,12 @@ LIBRARIES = {
 }
 """Environments of other libraries, which are optional extras and are imported only if they are named."""
 
-ADDRESSED = {"affinetes": "veritas_rl.envs.affinetes.env:AffinetesEnvironment"}
-"""Environments behind a server, named with their address: affinetes:http://127.0.0.1:8000."""
+ADDRESSED = {
+    "affinetes": "veritas_rl.envs.affinetes.env:AffinetesEnvironment",
+    "openenv": "veritas_rl.envs.openenv.env:OpenEnvEnvironment",
+}
+"""Environments behind a server, named with their address: openenv:http://127.0.0.1:8000. An address alone has the
+first protocol."""
 
 GROUP = "veritas_rl.environments"
 """The entry point group of environments of other packages."""
@@ -68,8 +72,7 @@ def environment_named(text: str, folder: Path) -> str:
         UserError: There is no such environment, it cannot be loaded, or another has its name.
     """
     if re.match(r"https?://", text):
-        (kind,) = ADDRESSED
-        text = f"{kind}:{text}"
+        text = f"{next(iter(ADDRESSED))}:{text}"
     if text.partition(":")[0] in ADDRESSED or not places.is_place(text):
         return text
     place = places.absolute(text, folder)

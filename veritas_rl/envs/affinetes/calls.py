@@ -9,7 +9,6 @@ server reports that it is unavailable, because a step that runs twice makes the 
 import time
 from functools import cache
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 
@@ -40,34 +39,11 @@ def _client() -> httpx.Client:
     return http_client(httpx.Client, limits=httpx.Limits(max_connections=None))
 
 
-def check_address(url: str) -> str:
-    """The address without a final slash.
-
-    Raises:
-        UserError: The text is no address, or contains a password, which would be part of all task ids.
-    """
-    try:
-        parts = urlsplit(url)
-        known = parts.scheme in ("http", "https") and bool(parts.hostname) and not (parts.query or parts.fragment)
-    except ValueError:
-        known = False
-        parts = None
-    if not known or parts is None:
-        raise UserError(
-            f"{url or 'nothing'} is no address of a server; type one such as affinetes:http://127.0.0.1:8000"
-        )
-    if parts.username or parts.password:
-        raise UserError(
-            "the address must not contain a password, because all task ids contain the address; leave it out"
-        )
-    return url.rstrip("/")
-
-
 def call(url: str, method: str, seconds: float, *, again: bool, **kwargs: Any) -> dict[str, Any]:
     """The result of a method.
 
     Args:
-        url: The address as `check_address` returns it.
+        url: The address as `remote.check_address` returns it.
         method: "reset", "step" or "stop".
         seconds: The most seconds for one try.
         again: Whether the call may be repeated if the server may already have run it.

@@ -5,8 +5,8 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import BeforeValidator, model_validator
 
-from veritas_rl.envs.affinetes.calls import check_address
-from veritas_rl.envs.affinetes.task import AffinetesManner, AffinetesParameters, AffinetesPay
+from veritas_rl.envs.affinetes.task import AffinetesParameters, AffinetesPay
+from veritas_rl.envs.remote import RemoteManner, check_address
 from veritas_rl.envs.settings import Number, Settings, at_least
 from veritas_rl.errors import UserError
 
@@ -33,7 +33,7 @@ class AffinetesConfig(Settings):
     """
 
     user_keys: ClassVar[Mapping[str, str]] = {"reward_mode": "reward"}
-    part_types = (AffinetesParameters, AffinetesManner, AffinetesPay)
+    part_types = (AffinetesParameters, RemoteManner, AffinetesPay)
 
     context: str = "conversation"
     first_task_id: Annotated[int, at_least(0)] = 0
@@ -44,7 +44,7 @@ class AffinetesConfig(Settings):
 
     @model_validator(mode="after")
     def _has_servers(self) -> Self:
-        urls = tuple(dict.fromkeys(map(check_address, self.cases)))
+        urls = tuple(dict.fromkeys(check_address(case, "affinetes") for case in self.cases))
         if not urls:
             raise UserError("the address of the server is missing; set env=affinetes:http://127.0.0.1:8000")
         self._put(cases=urls)

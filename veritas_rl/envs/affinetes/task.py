@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from veritas_rl.envs.task import Manner, Parameters, Pay, Task, check_least
-from veritas_rl.errors import UserError
+from veritas_rl.envs.remote import RemoteManner
+from veritas_rl.envs.task import Parameters, Pay, Task, check_least
 
 
 @dataclass(frozen=True)
@@ -24,28 +24,6 @@ class AffinetesParameters(Parameters):
 
 
 @dataclass(frozen=True)
-class AffinetesManner(Manner):
-    """The limits of calls and sessions.
-
-    Attributes:
-        seconds: The most seconds for one call.
-        most_steps: The most steps of a session; a longer session ends as unfinished.
-    """
-
-    prompts: ClassVar[tuple[str, ...]] = ("full",)
-
-    context: str = "conversation"
-    seconds: float = 120.0
-    most_steps: int = 500
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_least("most_steps", self.most_steps, 1)
-        if not 0 < self.seconds < float("inf"):
-            raise UserError(f"seconds must be more than 0, {self.seconds!r} was given")
-
-
-@dataclass(frozen=True)
 class AffinetesPay(Pay):
     """The pay of a session, which the server decides."""
 
@@ -57,7 +35,7 @@ class AffinetesTask(Task):
     """One session of a server; its case is the server's address."""
 
     parameters: AffinetesParameters = AffinetesParameters()
-    manner: AffinetesManner = AffinetesManner()
+    manner: RemoteManner = RemoteManner()
     pay: AffinetesPay = AffinetesPay()
 
     @property
