@@ -1,45 +1,34 @@
 """Work of other libraries that uses what the whole process shares: the global generator and the standard output."""
 
 import random
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from io import StringIO
 from threading import RLock
 
 _TURN = RLock()
 
 
-@contextmanager
-def alone() -> Iterator[None]:
+class Alone:
     """Let a library work alone among threads, and silently. Some libraries have a state of their own, too."""
-    with _TURN, redirect_stdout(StringIO()):
-        yield
+
+    def __enter__(self) -> None:
+        _TURN.acquire()
+        self._output, sys.stdout = sys.stdout, StringIO()
+
+    def __exit__(self, *_: object) -> None:
+        sys.stdout = self._output
+        _TURN.release()
 
 
-class Generator:
-    """A state of the global generator that belongs to one piece of work.
-
-    Args:
-        seed: The seed.
-    """
-
-    def __init__(self, seed: int | str) -> None:
-        self._state = random.Random(seed).getstate()
-
-    @contextmanager
-    def used(self) -> Iterator[None]:
-        """Let a library work alone, and draw from this state."""
-        with alone():
-            before = random.getstate()
-            random.setstate(self._state)
-            try:
-                yield
-            finally:
-                self._state = random.getstate()
-                random.setstate(before)
-
-    def copy(self) -> "Generator":
-        """A generator that goes on in the same way."""
-        made = Generator(0)
-        made._state = self._state
-        return made
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Let a library work alone, and draw from the global generator with this seed. Its own state comes back."""
+    with Alone():
+        state = random.getstate()
+        random.seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(state)

@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from veritas_rl.envs.libraries.alone import Generator, alone
+from veritas_rl.envs.libraries.alone import Alone, seeded
 from veritas_rl.envs.libraries.reasoning_gym.scoring import Question
 from veritas_rl.errors import UserError, unknown
 
@@ -153,7 +153,7 @@ def asked(case: str, index: int) -> Question:
         NotMade: The library fails.
     """
     name = parts_of(case)[0]
-    with Generator(index).used() if name in DRAWN_GLOBALLY else alone():
+    with seeded(index) if name in DRAWN_GLOBALLY else Alone():
         made, place = (_made(case, index), 0) if name in REMADE else (_dataset(case), index)
         try:
             entry = made[place]
@@ -161,7 +161,7 @@ def asked(case: str, index: int) -> Question:
             raise NotMade(f"{NAME} failed to make question {index} of {case}") from error
 
     def score(answer: str) -> float:
-        with alone():
+        with Alone():
             return float(made.score_answer(answer, entry))
 
     return Question(entry["question"], entry["answer"], score)

@@ -2,13 +2,15 @@
 
 import copy
 import math
+import random
 import re
 import sys
 from functools import cache
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from veritas_rl.envs.libraries.alone import Generator, alone
+from veritas_rl.envs.libraries.alone import Alone
 from veritas_rl.errors import UserError, unknown
 
 NAME = "textarena"
@@ -58,7 +60,7 @@ def registered() -> dict[str, Any]:
         raise UserError(f"{NAME} is not installed; install it: {_INSTALL}") from None
     if found != VERSION:
         raise UserError(f"{NAME} {found} is installed, and its games differ; install {VERSION}: {_INSTALL}")
-    with alone():
+    with Alone():
         from textarena.envs.registration import ENV_REGISTRY
     return ENV_REGISTRY
 
@@ -116,6 +118,40 @@ def least_seats(case: str) -> int:
     raise UserError(f"{case} of {NAME} cannot be started: {error and error.__cause__}")
 
 
+class _Drawing:
+    """What the library's modules have in place of the module `random`: the generator of the game that works."""
+
+    def __init__(self) -> None:
+        self.generator = random.Random(0)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.generator if hasattr(self.generator, name) else random, name)
+
+
+_DRAWING = _Drawing()
+
+
+class _Working(Alone):
+    """Let a game work alone and draw from its generator."""
+
+    def __init__(self, generator: random.Random) -> None:
+        self._generator = generator
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        _DRAWING.generator = self._generator
+
+
+@cache
+def _load(module: str) -> None:
+    """Import a module of the library, and let all modules of the library draw from `_DRAWING`."""
+    with Alone():
+        import_module(module)
+    for name, loaded in list(sys.modules.items()):
+        if name.partition(".")[0] == NAME and getattr(loaded, "random", None) is random:
+            vars(loaded)["random"] = _DRAWING
+
+
 class Game:
     """A game that runs. Interleaved games are equal to lone ones, because each draws from a generator of its own.
 
@@ -131,19 +167,17 @@ class Game:
 
     def __init__(self, case: str, seats: int, seed: int, *, brief: bool = False) -> None:
         self.seats = seats
-        self._generator = Generator(seed)
+        self._generator = random.Random(seed)
         try:
-            with self._generator.used():
+            _load(str(registered()[case].entry_point).partition(":")[0])
+            with _Working(self._generator):
                 from textarena import make
 
                 self._env: Any = make(f"{case}{BRIEF}" if brief else case)
                 self._env.reset(num_players=seats, seed=seed)
+            self._state: Any = self._env.state  # through several wrappers
         except Exception as error:
             raise UserError(f"{case} of {NAME} cannot be started with {seats} seats: {error}") from error
-
-    @property
-    def _state(self) -> Any:
-        return self._env.state
 
     @property
     def kind(self) -> str:
@@ -152,7 +186,7 @@ class Game:
 
     def asked(self) -> tuple[int, str]:
         """The seat to move and what it is shown. It is asked once for each move."""
-        with self._generator.used():
+        with _Working(self._generator):
             seat, shown = self._env.get_observation()
         return int(seat), str(shown).strip()
 
@@ -163,7 +197,7 @@ class Game:
             Whether the game has accepted the answer, and whether the game is over.
         """
         seat, mistakes = self._state.current_player_id, self._state.error_count
-        with self._generator.used():
+        with _Working(self._generator):
             over, _ = self._env.step(action=answer)
         # The library counts a seat's mistakes in a row, from 0 again after the last one that it allows.
         return self._state.error_count <= mistakes and not self.has_failed(seat), bool(over)
@@ -189,7 +223,8 @@ class Game:
     def copy(self) -> "Game":
         """The same game, to try an answer."""
         made = copy.copy(self)
-        made._generator = self._generator.copy()
-        with alone():
+        made._generator = copy.copy(self._generator)
+        with Alone():
             made._env = copy.deepcopy(self._env)
+        made._state = made._env.state
         return made
