@@ -24,7 +24,7 @@ from veritas_rl.envs.audit import Audit
 from veritas_rl.envs.base import Reason, Reply, Score, Session, Turn
 from veritas_rl.envs.environment import Environment, PlayerKind
 from veritas_rl.envs.own_code import calls, first_line, watched
-from veritas_rl.envs.single import SingleAnswerAudit, SingleAnswerConfig, SingleAnswerSession
+from veritas_rl.envs.single import SingleAnswerAudit, SingleAnswerConfig, SingleAnswerSession, with_level
 from veritas_rl.envs.task import Manner, Pay, Task
 from veritas_rl.errors import UserError
 from veritas_rl.seeding import digest, generator, uniform
@@ -113,7 +113,7 @@ def environment(
             raise UserError(f"{place}: cases= is a sequence of names, such as cases=('sums',), not {cases!r}")
         if not isinstance(levels, int) or levels < 0:
             raise UserError(f"{place}: levels= is the number of levels, not {levels!r}")
-        known = tuple(f"{case}_level_{level}" for level in range(1, levels + 1) for case in named) or named
+        known = tuple(with_level(case, level) for level in range(1, levels + 1) for case in named) or named
         words = Words(form, levels, score, canonical, split_by, demonstration, teacher)
         members: dict[str, Any] = {
             "__doc__": make.__doc__,

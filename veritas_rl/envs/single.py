@@ -1,16 +1,17 @@
 """Common parts of single-answer environments: a session, a catalogue, an audit, a base configuration."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import model_validator
 
 from veritas_rl.envs.audit import Audit, TurnFacts
 from veritas_rl.envs.base import Reply, Score, Session, Turn
 from veritas_rl.envs.lazy import LazyTasks
-from veritas_rl.envs.settings import Settings
+from veritas_rl.envs.settings import Settings, numbers
 from veritas_rl.envs.task import SPLITS, Task, check_choice
-from veritas_rl.errors import unknown
+from veritas_rl.errors import UserError, unknown
 
 
 class SingleAnswerSession(Session):
@@ -118,3 +119,43 @@ class SingleAnswerConfig(Settings):
         """
         check_choice("split", split, SPLITS)
         return CaseTasks(self.cases, self.num_tasks_per_case, make)
+
+
+_LEVEL = re.compile(r"(\w+)_level_([1-9]\d?)")
+
+
+def with_level(name: str, level: int) -> str:
+    """The case of one level: sudoku_level_1."""
+    return f"{name}_level_{level}"
+
+
+def split_level(case: str) -> tuple[str, int]:
+    """The name and the level of a case; level 0 for a case without one."""
+    found = _LEVEL.fullmatch(case)
+    return (found[1], int(found[2])) if found else (case, 0)
+
+
+class LevelledConfig(SingleAnswerConfig):
+    """The settings of an environment whose cases may name a level.
+
+    Attributes:
+        levels: The levels, from 1 (the easiest), of cases that are named without one. A list, or a text with commas.
+    """
+
+    selecting_keys: ClassVar[tuple[str, ...]] = ("levels",)
+    single: ClassVar[Mapping[str, Any]] = {"reward": "outcome"}
+
+    levels: Annotated[Any, numbers(1)] = ()
+
+    @model_validator(mode="after")
+    def _with_levels(self) -> Self:
+        if self.levels:
+            each = [[case] if split_level(case)[1] else self.cases_at(case) for case in self.cases]
+            self._put(cases=tuple(dict.fromkeys(case for cases in each for case in cases)))
+            if not self.cases:
+                raise UserError(f"no case has a level of levels={list(self.levels)}")
+        return self
+
+    def cases_at(self, name: str) -> list[str]:
+        """The cases of a name at the levels."""
+        return [with_level(name, level) for level in self.levels]

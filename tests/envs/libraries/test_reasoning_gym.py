@@ -286,7 +286,7 @@ def test_slow_sets_are_prepared_in_the_background(monkeypatch: pytest.MonkeyPatc
         ({"cases": "chain_sum_level_99"}, "levels, level 99 was given"),
         ({"cases": "chain_sums"}, "did you mean chain_sum"),
         ({"levels": 0}, "levels must be a whole number of at least 1"),
-        ({"cases": "chain_sum", "levels": 80}, "no set has a level"),
+        ({"cases": "chain_sum", "levels": 80}, "no case has a level"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_one_line(settings: dict[str, Any], message: str) -> None:

@@ -1,20 +1,17 @@
 """The settings of the puzzles."""
 
-import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, BeforeValidator, model_validator
+from pydantic import AfterValidator, BeforeValidator
 
 from veritas_rl.envs.lgc_v2.kinds import KINDS
 from veritas_rl.envs.lgc_v2.puzzle import LEVELS
 from veritas_rl.envs.lgc_v2.task import DRAWN, LGCManner, LGCParameters
 from veritas_rl.envs.settings import numbers, whole_number
-from veritas_rl.envs.single import SingleAnswerConfig
+from veritas_rl.envs.single import LevelledConfig, split_level
 from veritas_rl.envs.task import Pay
 from veritas_rl.errors import UserError
-
-_CASE = re.compile(r"(\w+)_level_(\d)")
 
 
 def _known(levels: tuple[int, ...]) -> tuple[int, ...]:
@@ -27,7 +24,7 @@ def _first_seed(given: Any) -> int:
     return DRAWN if str(given) == str(DRAWN) else whole_number("first_seed", given, 0)
 
 
-class LGCConfig(SingleAnswerConfig):
+class LGCConfig(LevelledConfig):
     """The settings of puzzle tasks.
 
     Attributes:
@@ -44,23 +41,11 @@ class LGCConfig(SingleAnswerConfig):
     """
 
     user_keys: ClassVar[Mapping[str, str]] = {"reward_mode": "reward", "task_types": "cases"}
-    selecting_keys: ClassVar[tuple[str, ...]] = ("levels",)
-    single: ClassVar[Mapping[str, Any]] = {"reward": "outcome"}
     part_types = (LGCParameters, LGCManner, Pay)
 
     levels: Annotated[Any, numbers(1), AfterValidator(_known)] = ()
     language: str = "en"
     first_seed: Annotated[int, BeforeValidator(_first_seed)] = DRAWN
-
-    @model_validator(mode="after")
-    def _with_levels(self) -> Self:
-        if self.levels:
-            each = [
-                [case] if split_case(case)[1] else [case_of(case, level) for level in self.levels]
-                for case in self.cases
-            ]
-            self._put(cases=tuple(dict.fromkeys(case for cases in each for case in cases)))
-        return self
 
     def known_cases(self) -> tuple[str, ...]:
         """The types of puzzles."""
@@ -68,16 +53,5 @@ class LGCConfig(SingleAnswerConfig):
 
     def accepts(self, case: str) -> bool:
         """Whether a case names a type and a level."""
-        name, level = split_case(case)
+        name, level = split_level(case)
         return name in KINDS and level in LEVELS
-
-
-def case_of(name: str, level: int) -> str:
-    """The case of one level of a type."""
-    return f"{name}_level_{level}"
-
-
-def split_case(case: str) -> tuple[str, int]:
-    """The type and the level of a case; level 0 for a case without a level."""
-    found = _CASE.fullmatch(case)
-    return (found[1], int(found[2])) if found else (case, 0)

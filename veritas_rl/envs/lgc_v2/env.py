@@ -11,11 +11,11 @@ from veritas_rl.envs.audit import Audit
 from veritas_rl.envs.base import Message, Reason, Reply, Score, Session, Turn
 from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.lgc_v2.audit import LGCAudit
-from veritas_rl.envs.lgc_v2.config import LGCConfig, case_of, split_case
+from veritas_rl.envs.lgc_v2.config import LGCConfig
 from veritas_rl.envs.lgc_v2.puzzle import LEVELS, SEEDS, Puzzle, PuzzleKind, level_of
 from veritas_rl.envs.lgc_v2.task import DRAWN, LGCManner, LGCParameters, LGCTask
 from veritas_rl.envs.lgc_v2.task_ids import kind_of, parts_of, puzzle_of, task_id_of
-from veritas_rl.envs.single import SingleAnswerSession
+from veritas_rl.envs.single import SingleAnswerSession, split_level, with_level
 from veritas_rl.envs.task import Pay, Task
 from veritas_rl.errors import UserError
 from veritas_rl.permutation import Permutation
@@ -106,8 +106,8 @@ class LGCEnvironment(Environment):
 
     def group(self, task: Task) -> str:
         """The type and the level."""
-        name, level = split_case(task.case)
-        return task.case if level else case_of(name, level_of(_question_of(task).seed))
+        name, level = split_level(task.case)
+        return task.case if level else with_level(name, level_of(_question_of(task).seed))
 
     def name_of(self, task: Task) -> TaskName:
         """The puzzle's task id, its type, and its seed."""
@@ -142,7 +142,7 @@ class LGCEnvironment(Environment):
 
     def next_step(self, cases: Collection[str]) -> tuple[str, str]:
         """The suggestion to train on puzzles of the level after the hardest; after the last, longer on all levels."""
-        hardest = max((split_case(case)[1] for case in cases), default=2)
+        hardest = max((split_level(case)[1] for case in cases), default=2)
         last = hardest == LEVELS[-1]
         words = "a longer run with puzzles of all levels" if last else "harder puzzles"
         levels = f"'[{','.join(map(str, LEVELS))}]' trainer.total_training_steps=200" if last else hardest + 1
@@ -197,7 +197,7 @@ def _question_of(task: Task) -> Question:
 
 @lru_cache(maxsize=4096)
 def _question(case: str, k: int, seed: int, split: str, first_seed: int) -> Question:
-    name, level = split_case(case)
+    name, level = split_level(case)
     kind = kind_of(name)
     if level and level not in LEVELS:
         raise UserError(f"{case!r} is no case of lgc-v2; levels go from {LEVELS[0]} to {LEVELS[-1]}")

@@ -13,17 +13,14 @@ from functools import lru_cache, partial
 from queue import Full, Queue
 from threading import Thread
 from time import perf_counter
-from typing import Annotated, Any, ClassVar, Self
-
-from pydantic import model_validator
+from typing import Any, ClassVar
 
 from veritas_rl.envs.audit import Audit
 from veritas_rl.envs.base import Session, Turn
 from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.libraries.reasoning_gym import sets
 from veritas_rl.envs.libraries.reasoning_gym.scoring import Question, can_be_answered, judge, solution
-from veritas_rl.envs.settings import numbers
-from veritas_rl.envs.single import SingleAnswerAudit, SingleAnswerConfig, SingleAnswerSession
+from veritas_rl.envs.single import LevelledConfig, SingleAnswerAudit, SingleAnswerSession, split_level
 from veritas_rl.envs.task import Manner, Parameters, Pay, Task
 from veritas_rl.errors import UserError
 from veritas_rl.seeding import digest, generator, uniform
@@ -70,7 +67,7 @@ class ReasoningGymTask(Task):
     pay: ReasoningGymPay = ReasoningGymPay()
 
 
-class ReasoningGymConfig(SingleAnswerConfig):
+class ReasoningGymConfig(LevelledConfig):
     """The settings of questions.
 
     Attributes:
@@ -82,20 +79,7 @@ class ReasoningGymConfig(SingleAnswerConfig):
         reward: "outcome" pays for the full score of the library alone; "partial" pays its score.
     """
 
-    selecting_keys: ClassVar[tuple[str, ...]] = ("levels",)
-    single: ClassVar[Mapping[str, Any]] = {"reward": "outcome"}
     part_types = (Parameters, ReasoningGymManner, ReasoningGymPay)
-
-    levels: Annotated[Any, numbers(1)] = ()
-
-    @model_validator(mode="after")
-    def _with_levels(self) -> Self:
-        if self.levels:
-            each = [[case] if sets.parts_of(case)[1] else sets.cases_of(case, self.levels) for case in self.cases]
-            self._put(cases=tuple(dict.fromkeys(case for cases in each for case in cases)))
-            if not self.cases:
-                raise UserError(f"no set has a level of levels={list(self.levels)}")
-        return self
 
     def known_cases(self) -> tuple[str, ...]:
         """The sets that can be used."""
@@ -107,10 +91,14 @@ class ReasoningGymConfig(SingleAnswerConfig):
         Raises:
             UserError: The set or the level cannot be used, or does not exist.
         """
-        if sets.parts_of(case)[0] not in sets.library().DATASETS:
+        if split_level(case)[0] not in sets.library().DATASETS:
             return False
         sets.settings_of(case, 0)
         return True
+
+    def cases_at(self, name: str) -> list[str]:
+        """The levels of a set that exist; the set itself if it has no curriculum."""
+        return sets.cases_of(name, self.levels)
 
 
 class ReasoningGymEnvironment(Environment):
@@ -160,7 +148,7 @@ class ReasoningGymEnvironment(Environment):
         )
         partly = task.pay.reward == "partial"
         return SingleAnswerSession(
-            task, turn, partial(judge, question, name=sets.parts_of(task.case)[0], brief=brief, partly=partly)
+            task, turn, partial(judge, question, name=split_level(task.case)[0], brief=brief, partly=partly)
         )
 
     def prepare(self, tasks: Iterable[Task]) -> None:
@@ -224,7 +212,7 @@ def _drawn(case: str, chance_seed: str, split: str) -> Question:
             continue
         _slow[case] += perf_counter() - started > SLOW
         in_validation = uniform("split", sets.NAME, question.text) < VALIDATION_SHARE
-        if in_validation == (split == "val") and can_be_answered(sets.parts_of(case)[0], question):
+        if in_validation == (split == "val") and can_be_answered(split_level(case)[0], question):
             return question
     raise UserError(
         f"{TRIES} questions of {case} had none for the split {split}: it has too few different ones, or fails"

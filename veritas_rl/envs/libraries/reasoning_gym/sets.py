@@ -3,7 +3,6 @@
 A case is a set with its own settings, such as `chain_sum`, or with a level of its curriculum, `chain_sum_level_2`.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -11,6 +10,7 @@ from typing import Any
 
 from veritas_rl.envs.libraries.alone import Alone, seeded
 from veritas_rl.envs.libraries.reasoning_gym.scoring import Question
+from veritas_rl.envs.single import split_level, with_level
 from veritas_rl.errors import UserError, unknown
 
 NAME = "reasoning-gym"
@@ -54,8 +54,6 @@ REMADE = ("acre", "gsm_symbolic", "list_functions")
 DRAWN_GLOBALLY = ("codeio", "list_functions")
 """Sets that draw from the global generator."""
 
-_CASE = re.compile(r"(\w+)_level_([1-9]\d?)")
-
 
 class NotMade(Exception):
     """The library has failed to make a question."""
@@ -69,7 +67,7 @@ def _dataset(case: str) -> Any:
 
 def _made(case: str, seed: int) -> Any:
     """The set of a case with a seed."""
-    return library().DATASETS[parts_of(case)[0]][0](config=settings_of(case, seed))
+    return library().DATASETS[split_level(case)[0]][0](config=settings_of(case, seed))
 
 
 def level_count(name: str) -> int:
@@ -104,7 +102,7 @@ def settings_of(case: str, seed: int) -> Any:
     Raises:
         UserError: The set or the level cannot be used, or does not exist.
     """
-    name, level = parts_of(case)
+    name, level = split_level(case)
     sets, own = library(), {"seed": seed, "size": 1}
     if name not in sets.DATASETS:
         raise unknown("case", case, names())
@@ -134,15 +132,9 @@ def _is_usable(case: str) -> bool:
     return True
 
 
-def parts_of(case: str) -> tuple[str, int]:
-    """The set and the level of a case; level 0 for a set with its own settings."""
-    found = _CASE.fullmatch(case)
-    return (found[1], int(found[2])) if found else (case, 0)
-
-
 def cases_of(name: str, levels: Iterable[int]) -> list[str]:
     """The cases of some levels of a set, without those that do not exist; the set itself if it has no curriculum."""
-    return [case for level in levels if _is_usable(case := f"{name}_level_{level}")] if level_count(name) else [name]
+    return [case for level in levels if _is_usable(case := with_level(name, level))] if level_count(name) else [name]
 
 
 def asked(case: str, index: int) -> Question:
@@ -152,7 +144,7 @@ def asked(case: str, index: int) -> Question:
         UserError: The set cannot be used.
         NotMade: The library fails.
     """
-    name = parts_of(case)[0]
+    name = split_level(case)[0]
     with seeded(index) if name in DRAWN_GLOBALLY else Alone():
         made, place = (_made(case, index), 0) if name in REMADE else (_dataset(case), index)
         try:
