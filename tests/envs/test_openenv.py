@@ -122,7 +122,7 @@ def test_training_and_validation_have_other_seeds_and_tasks_are_rebuilt(url: str
     train, val = catalogue(url, **GAME), catalogue(url, "val", **GAME)
     assert not {task.server_seed for task in train[:200]} & {task.server_seed for task in val[:200]}
     assert task_from_dict(train[3].to_dict()) == train[3]
-    assert task_from_id(train[3].id).server_seed == train[3].server_seed
+    assert task_from_id(train[3].id).to_dict() == {**train[3].to_dict(), "seat": -1}
     assert started(url, 0, **GAME).board(0) == started(url, 0, reset="case=tic_tac_toe, opponent=random").board(0)
 
 

@@ -20,13 +20,13 @@ from veritas_rl.datasets.rows import sft_row, write_parquet
 from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.envs.custom_reward import CustomReward
 from veritas_rl.envs.environment import Environment
-from veritas_rl.envs.lgc_v2.config import split_case
 from veritas_rl.envs.mixture import parts_of
 from veritas_rl.envs.openspiel.cases import canonical
 from veritas_rl.envs.openspiel.env import NEXT_CASES
 from veritas_rl.envs.openspiel.task import OpenSpielTask
 from veritas_rl.envs.openspiel.values.playouts import usual_count
 from veritas_rl.envs.registry import get_environment, open_catalogue
+from veritas_rl.envs.single import split_level
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 from veritas_rl.judging.held_out import Judgement, judge, judge_uniform
@@ -242,7 +242,7 @@ def test_the_proposed_next_level_is_harder(env: str, case: str, then: set[Any]) 
     run = rl.plan([f"environment={env}", f"data.custom_cls.config.adapter_config.cases=[{case}]"], {}, CPU, NOW)
     after = planned(run.next_steps(None)[-1][1])
     found = {task.case for task in conf.tasks_of(after.configuration, "train")[:2000]}
-    assert {name if env == "trace" else split_case(name)[1] for name in found} == then
+    assert {name if env == "trace" else split_level(name)[1] for name in found} == then
 
 
 def test_after_a_mixture_one_environment_is_proposed() -> None:

@@ -21,7 +21,12 @@ SHAPE: dict[str, Any] = {
 
 def model(dtype: torch.dtype) -> Any:
     torch.manual_seed(0)
-    return LlamaForCausalLM(LlamaConfig(**SHAPE, attn_implementation="sdpa")).to(dtype)
+    made: Any = LlamaForCausalLM(LlamaConfig(**SHAPE, **attention_of("sdpa")))
+    return made.to(dtype)
+
+
+def attention_of(name: str) -> dict[str, Any]:
+    return {"attn_implementation": name}
 
 
 def computed(made: Any, ids: torch.Tensor, **inputs: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -71,6 +76,6 @@ def test_all_else_is_left_to_torch(dtype: torch.dtype, tokens: int, *, padded: b
 
 
 def test_eager_attention_is_kept() -> None:
-    made = LlamaForCausalLM(LlamaConfig(**SHAPE, attn_implementation="eager"))
+    made = LlamaForCausalLM(LlamaConfig(**SHAPE, **attention_of("eager")))
     attention.install(made)
     assert made.config._attn_implementation == "eager"

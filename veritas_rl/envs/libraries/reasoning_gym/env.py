@@ -4,7 +4,6 @@ Each task draws a seed of its own, because neighbouring seeds of the library sha
 decides the split.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -20,6 +19,7 @@ from veritas_rl.envs.base import Session, Turn
 from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.libraries.reasoning_gym import sets
 from veritas_rl.envs.libraries.reasoning_gym.scoring import Question, can_be_answered, judge, solution
+from veritas_rl.envs.libraries.words import shared_words
 from veritas_rl.envs.single import LevelledConfig, SingleAnswerAudit, SingleAnswerSession, split_level
 from veritas_rl.envs.task import Manner, Parameters, Pay, Task
 from veritas_rl.errors import UserError
@@ -170,13 +170,9 @@ class ReasoningGymEnvironment(Environment):
         return _drawn(*_identity(task))
 
     def words(self, cases: Iterable[str]) -> Sequence[str]:
-        """The words that most questions of a case share: what the set says around the values of a question."""
-        found: set[str] = set()
-        for case in cases:
-            texts = [sets.asked(case, index).text for index in range(LOOKED_AT)]
-            counts = Counter(word for text in texts for word in set(re.findall(r"[A-Za-z]{2,}", text)))
-            found.update(word for word, count in counts.items() if count > len(texts) / 2)
-        return sorted(found)
+        """The words that most questions of a case share."""
+        texts = ([sets.asked(case, index).text for index in range(LOOKED_AT)] for case in cases)
+        return sorted(set().union(*map(shared_words, texts)))
 
     def equivalence_class(self, task: Task, turn: Turn | None = None) -> str:
         """The class of all tasks with the same question."""

@@ -1,20 +1,25 @@
 """The environment of TextArena: whole games of one seat and of several."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import model_validator
 
-from veritas_rl.envs.base import Session
+from veritas_rl.envs.base import Reply, Session
 from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.libraries.textarena import games
 from veritas_rl.envs.libraries.textarena.session import TextArenaSession, seed_of
+from veritas_rl.envs.libraries.words import shared_words
 from veritas_rl.envs.opponents import opponent_of
 from veritas_rl.envs.settings import Number, at_least
 from veritas_rl.envs.single import SingleAnswerConfig
 from veritas_rl.envs.task import Manner, Parameters, Pay, Task, check_choice, check_least, check_share
 from veritas_rl.errors import UserError
+
+LOOKED_AT = 8
+"""The games of a case that are looked at for its words, and the answers in each."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +160,21 @@ class TextArenaEnvironment(Environment):
     def group(self, task: Task) -> str:
         """The game without its variant."""
         return games.game_of(task.case)
+
+    def words(self, cases: Iterable[str]) -> Sequence[str]:
+        """The words that most questions of a game share, in some games of random players."""
+        return sorted(set().union(*(shared_words(self._questions(case)) for case in cases)))
+
+    def _questions(self, case: str) -> list[str]:
+        """The questions of some games with random answers."""
+        found, manner = [], TextArenaManner(prompt="brief", max_moves=LOOKED_AT)
+        for k in range(LOOKED_AT):
+            session, drawing = self.start(TextArenaTask(self.name, case, k, manner=manner)), Random(k)
+            while turns := session.turns():
+                (turn,) = turns
+                found.append(turn.messages[0]["content"])
+                session.step({turn.seat: Reply(turn.view.draw(drawing))})
+        return found
 
     def players_of(self, task: Task) -> int:
         """The number of seats."""
