@@ -9,6 +9,7 @@ least and most, and ratios:
 
 - a step with a prompt for each reply, over one in which a group shares its prompt;
 - a step in fp32, over one in bf16;
+- the passes with torch's fused attention alone, over those in which short sequences have plain products;
 - the passes through verl, over the same passes in plain torch, which shares prompts too;
 - tokens per second of the rollout's engine, over those of a padded `model.generate`.
 
@@ -69,8 +70,8 @@ class Load:
         return plan(typed, {}, this_machine(), datetime.now()).configuration
 
 
-def through_verl(load: Load, *overrides: str, shared: bool = True) -> Callable[[], None]:
-    """The passes of a step: old log-probabilities, and the updates."""
+def through_verl(load: Load, *overrides: str, shared: bool = True, fused: bool = False) -> Callable[[], None]:
+    """The passes of a step: old log-probabilities, and the updates. `fused`: only with torch's fused attention."""
     from veritas_rl.verl_plugin.alone import infer, tu, update, worker_of
 
     with socket.socket() as free:
@@ -79,6 +80,10 @@ def through_verl(load: Load, *overrides: str, shared: bool = True) -> Callable[[
     configuration = load.configuration(*overrides, f"actor_rollout_ref.actor.use_prefix_grouper={str(shared).lower()}")
     if shared:
         os.environ["VERL_ENGINE_VENDOR"] = VENDOR
+    if fused:
+        from veritas_rl.verl_plugin.cpu import attention
+
+        attention.LONGEST = 0
     actor, batch = worker_of("actor", configuration), load.batch()
     size = len(batch) // UPDATES
     parts: list[Any] = [
@@ -166,6 +171,7 @@ def measured(load: Load, steps: int) -> dict[str, list[float]]:
     ways = {
         "passes": Apart(through_verl, load),
         "passes, a prompt for each reply": Apart(partial(through_verl, shared=False), load),
+        "passes with fused attention": Apart(partial(through_verl, fused=True), load),
         "passes in fp32": Apart(through_verl, load, "veritas_rl.precision=float32"),
         "passes in plain torch": Apart(in_plain_torch, load),
         "engine": Apart(by_engine, load, dtype),
@@ -190,6 +196,10 @@ def report(load: Load, taken: dict[str, list[float]]) -> Table:
         "a step with a prompt for each reply, s": (whole, (whole, step)),
         "a step in fp32, s": (exact, (exact, step)),
         "passes through verl, s": (taken["passes"], (taken["passes"], taken["passes in plain torch"])),
+        "the same with fused attention, s": (
+            taken["passes with fused attention"],
+            (taken["passes with fused attention"], taken["passes"]),
+        ),
         "rollout, tokens/s": (replies, (taken["generate"], taken["engine"])),
     }
     table = Table(title=f"prompts of {load.prompt} tokens, replies of {load.reply}, {PROMPTS} groups of {GROUP}")

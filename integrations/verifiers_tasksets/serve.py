@@ -78,8 +78,9 @@ def questions(taskset: Taskset, most: int) -> list[Task]:
     if found[0].config.judges:
         raise Unusable("models judge its replies")
     for task in found:
-        if not task.data.prompt_text:
-            raise Unusable(f"task {task.data.idx} has no prompt: the user opens its conversation")
+        asked = task.data.prompt
+        if not isinstance(asked, str) and [message.role for message in asked or []] != ["user"]:
+            raise Unusable(f"task {task.data.idx} is a conversation and no single prompt")
     return found
 
 
@@ -112,10 +113,12 @@ class Served:
 
     Args:
         tasks: The tasks. Task number n is task n modulo their count.
+        forgiving: Whether a reply at which a reward fails is paid 0. Otherwise the call fails.
     """
 
-    def __init__(self, tasks: list[Task]) -> None:
+    def __init__(self, tasks: list[Task], forgiving: bool = False) -> None:
         self.tasks = tasks
+        self._forgiving = forgiving
         self._open: dict[str, Task] = {}
 
     async def call(self, method: str, asked: dict[str, Any]) -> dict[str, Any]:
@@ -135,7 +138,13 @@ class Served:
             name = str(asked.get("episode_id"))
             if name not in self._open:
                 raise ValueError("there is no such session; send a reset first")
-            reward = await scored(self._open[name], str(asked.get("action", "")))
+            try:
+                reward = await scored(self._open[name], str(asked.get("action", "")))
+            except Exception as error:
+                if not self._forgiving:
+                    raise
+                print(f"a reward failed, and 0 is paid: {type(error).__name__}: {error}", file=sys.stderr)
+                reward = 0.0
             del self._open[name]
             return {"observation": f"reward: {reward:g}", "done": True, "reward": reward, "episode_id": name}
         if method == "stop":
@@ -157,7 +166,15 @@ class Served:
 
 
 async def serve(served: Served, host: str, port: int) -> None:
-    """Serve until the process ends."""
+    """Serve until the process ends.
+
+    Raises:
+        Unusable: The rewards of a first reply cannot be computed.
+    """
+    try:
+        await scored(served.tasks[0], "1")
+    except Exception as error:
+        raise Unusable(f"its rewards of a first reply fail: {' '.join(str(error).split())[:300]}") from error
     app = web.Application(client_max_size=MOST_BYTES)
     app.router.add_post("/call", served.answer)
     runner = web.AppRunner(app)
@@ -186,12 +203,12 @@ def main() -> int:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8100)
     parser.add_argument("--tasks", type=int, default=1000, help="the most tasks that are served")
+    parser.add_argument("--forgive", action="store_true", help="pay 0 where a reward fails, instead of saying so")
     parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="a setting of the taskset")
     options = parser.parse_args()
     try:
         tasks = questions(loaded(options.taskset, settings_of(options.config)), options.tasks)
-        asyncio.run(scored(tasks[0], ""))
-        asyncio.run(serve(Served(tasks), options.host, options.port))
+        asyncio.run(serve(Served(tasks, options.forgive), options.host, options.port))
     except Unusable as error:
         print(f"error: {options.taskset} cannot be served: {error}", file=sys.stderr)
         return 2

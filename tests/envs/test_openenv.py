@@ -8,6 +8,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -102,10 +103,29 @@ def test_more_sessions_than_a_server_allows_give_way_to_each_other(served: Calla
     """Each one is played again when its turn comes, and pays the same."""
     small = served(Limits(sessions=2))
     sessions = [started(small, k, **GAME) for k in range(6)]
-    assert len(connection._open_ones) == 2
+    assert len(connection._open_ones) <= 2
     scores = play(sessions, FirstListed())
     assert [score[0].value for score in scores] == [here(small, k) for k in range(6)]
     assert not connection._open_ones
+
+
+def test_threads_wait_for_their_turn_on_a_server_of_one_session(served: Callable[[Limits], str], url: str) -> None:
+    small = served(Limits(sessions=1))
+
+    def played(k: int) -> float:
+        return play([started(small, k, **GAME)], FirstListed())[0][0].value
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(played, range(8))) == [here(small, k) for k in range(8)]
+
+
+def test_a_full_server_is_named(served: Callable[[Limits], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "FULL_SECONDS", 0.3)
+    small = served(Limits(sessions=1))
+    first = started(small, 0, ignores_seeds=True, **GAME)
+    with pytest.raises(UserError, match=r"is full: it has allowed no further session .* play fewer at once"):
+        started(small, 1, ignores_seeds=True, **GAME)
+    play([first], FirstListed())
 
 
 def test_a_lost_connection_is_replaced(url: str) -> None:
@@ -241,8 +261,11 @@ def test_a_session_that_the_server_does_not_end_is_ended_here(faulty: Any) -> No
     assert (stopped.scores()[0].value, stopped.scores()[0].reason) == (0, Reason.UNFINISHED)
 
 
-def test_a_reply_that_the_server_does_not_take_is_a_mistake(faulty: Any) -> None:
-    url, _ = faulty(faults={SEEDS + 2: {"type": "error", "data": {"code": "VALIDATION_ERROR", "message": "too long"}}})
+@pytest.mark.parametrize(("code", "calls"), [("VALIDATION_ERROR", (2,)), ("EXECUTION_ERROR", (2, 4))])
+def test_a_reply_that_the_server_does_not_take_is_a_mistake(faulty: Any, code: str, calls: tuple[int, ...]) -> None:
+    """So is one at which it fails again after the session was played again."""
+    error = {"type": "error", "data": {"code": code, "message": "no"}}
+    url, _ = faulty(faults={SEEDS + call: error for call in calls})
     refused = started(url)
     refused.step({0: Reply("x")})
     assert refused.scores()[0] == Score(0.0, False, Reason.UNPARSEABLE, {"steps": 1})

@@ -46,6 +46,7 @@ def main() -> None:
         raise UserError(f"--port must be between 0 and 65535, not {given.port}")
     # Late, because the following code imports pyspiel: a wrong option does not need it.
     from veritas_rl.envs.registry import get_environment, make_task
+    from veritas_rl.envs.task import task_values
     from veritas_rl.players.loading import open_player
     from veritas_rl.players.registry import check_bot, is_bot
     from veritas_rl.viewing.play.table import Table
@@ -57,7 +58,9 @@ def main() -> None:
     games = {case.partition("(")[0] for case in cases}
     if len(games) != 1:
         raise UserError(f"--game {given.game} names {len(games)} games: name one")
-    values = {"mode": "episode", "seed": given.seed, "prompt": given.prompt, "retries": given.retries}
+    values = {"mode": "episode", "seed": given.seed, "prompt": given.prompt}
+    if "retries" in task_values(environment.task_type):
+        values["retries"] = given.retries
     for key, value in config_of(given):
         if key in values:
             raise UserError(

@@ -76,8 +76,11 @@ class Settings:
         if not 0.0 <= self.min_value <= 1.0:
             raise UserError(f"min_value must be in [0, 1], got {self.min_value:g}")
         check_choice("mode", self.mode, MODES)
-        if self.mode == "episode" and "mode" not in get_environment(self.env).config_type.model_fields:
+        kind = get_environment(self.env).config_type
+        if self.mode == "episode" and "mode" not in kind.model_fields:
             raise UserError(f"{self.env} has no whole games; leave out mode=episode")
+        if self.mode not in kind.modes:
+            raise UserError(f"{self.env} has whole games alone; set mode=episode")
         if self.opponent is not None and self.mode == "move":
             raise UserError("opponent needs mode=episode, because a single answer has no other seat")
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 
 from veritas_rl.configs import split_list
-from veritas_rl.envs.task import Manner, Parameters, Pay
+from veritas_rl.envs.task import MODES, Manner, Parameters, Pay
 from veritas_rl.errors import UserError
 
 Part = TypeVar("Part", bound=Parameters | Manner | Pay)
@@ -89,6 +89,9 @@ class Settings(BaseModel):
 
     demonstrated: ClassVar[str] = ""
     """The default cases of demonstrations, as users name them; "" for all."""
+
+    modes: ClassVar[tuple[str, ...]] = MODES
+    """The modes of tasks, if there is a field `mode`."""
 
     single: ClassVar[Mapping[str, Any]] = {}
     """The values for single-answer tasks with the most exact values. The warm-up and the evaluation of a model use

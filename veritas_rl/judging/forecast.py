@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from veritas_rl.envs.base import Turn
+from veritas_rl.envs.base import DrawsReplies, Turn
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.envs.task import Task
 from veritas_rl.judging.matches import Rules, pair, seats_of, tasks_of
@@ -84,7 +84,7 @@ def forecast(rules: Rules, cases: str | Sequence[str], games: int, opponents: in
 def _asked(case: str, task: Task, rules: Rules) -> tuple[list[int], int]:
     """The lengths in characters of the prompts of one seat in some games, and the number of these games."""
     first = first_turns(task)
-    if task.mode != "episode" or not all(turn.answers for turn in first):
+    if task.mode != "episode" or not all(turn.answers or isinstance(turn.view, DrawsReplies) for turn in first):
         return [_length_of(turn) for turn in first[:1]], 1
     player = open_player(RANDOM, rules.env, ReplySettings(seed=rules.seed), Path())
     asked: list[int] = []

@@ -17,7 +17,7 @@ from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.registry import get_environment, named_settings
 from veritas_rl.envs.task import SPLITS, Task, check_choice
 from veritas_rl.errors import UserError, unknown
-from veritas_rl.players.registry import check_bot, make_bot, stand_in
+from veritas_rl.players.registry import check_bot, is_bot, make_bot, stand_in
 from veritas_rl.seeding import digest
 
 TASKS_PER_CASE = 10**8
@@ -92,14 +92,18 @@ class Offer:
         given = named_settings(self.environment, settings)
         defaults: dict[str, Any] = {}
         if self.has_games:
-            defaults = {"mode": "episode", "retries": ATTEMPTS - 1}
+            defaults = {"mode": "episode"}
+            if "retries" in self.environment.config_type.model_fields:
+                defaults["retries"] = ATTEMPTS - 1
         self._settings = defaults | given
         if cases:
             self._settings[self.environment.config_type.cases_key] = list(cases)
         if "opponent" in self._settings:
             raise UserError("opponent is no setting of a server; name the opponents with --opponents")
         self._restricted = bool(cases)
-        self.opponents = tuple(dict.fromkeys(opponents)) or (OPPONENTS if self.has_games else ("none",))
+        known = tuple(name for name in OPPONENTS if name == "none" or is_bot(name, env))
+        usual = known if self.has_games else ("none",)
+        self.opponents = tuple(dict.fromkeys(opponents)) or usual
         for name in self.opponents:
             if name != "none":
                 make_bot(name, env)
@@ -141,7 +145,7 @@ class Offer:
         if mode != self.mode:
             if not self.has_games:
                 raise UserError(f"{self.name} has no modes; leave mode out")
-            check_choice("mode", mode, ("move", "episode"))
+            check_choice("mode", mode, self.environment.config_type.modes)
         check_choice("split", split, SPLITS)
         if start.task_id is not None and (start.case is not None or start.k is not None):
             raise UserError("task_id and case or k both name a task; give either task_id, or case and k")

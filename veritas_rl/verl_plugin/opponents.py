@@ -5,6 +5,7 @@ sent in one call.
 """
 
 import asyncio
+import dataclasses
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +78,7 @@ class Opponent:
     def __init__(self, name: str, env: str, models: ModelSettings | None = None, workers: int = 1) -> None:
         # A random move is cheaper than a call to another process.
         self._here = make_bot(name, env) if name == "random" else None
+        self._is_model = models is not None
         # A model already uses all cores.
         count = 0 if self._here else 1 if models else servers_of(len(os.sched_getaffinity(0)), workers)
         self._servers: list[Any] = [OpponentServer.remote(name, env, models) for _ in range(count)]
@@ -86,13 +88,18 @@ class Opponent:
     async def act(self, turn: Turn) -> Reply:
         """The reply to one turn."""
         if self._here:
-            return self._here.act([turn])[0]
+            if turn.answers:
+                return self._here.act([turn])[0]
+            return (await asyncio.to_thread(self._here.act, [turn]))[0]  # an answer has to be found
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Reply] = loop.create_future()
         self._waiting.append((turn, future))
         if len(self._waiting) == 1:
             loop.call_later(GATHER_SECONDS, self._send)
         return await future
+
+    def _sent(self, turn: Turn) -> Turn:
+        return dataclasses.replace(turn, view=None) if self._is_model else turn
 
     def _send(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -102,10 +109,10 @@ class Opponent:
                 self._sending.add(sending)
                 sending.add_done_callback(self._sending.discard)
 
-    @staticmethod
-    async def _ask(server: Any, share: list[tuple[Turn, asyncio.Future[Reply]]]) -> None:
+    async def _ask(self, server: Any, share: list[tuple[Turn, asyncio.Future[Reply]]]) -> None:
         try:
-            replies = await server.act.remote([turn for turn, _ in share])
+            # What bots see may not be sent to another process, and models do not read it.
+            replies = await server.act.remote([self._sent(turn) for turn, _ in share])
             for (_, future), reply in zip(share, replies, strict=True):
                 future.set_result(reply)
         except Exception as error:  # every caller gets the server's error

@@ -148,6 +148,7 @@ def test_a_mistake_is_corrected_once_and_then_ends_the_game() -> None:
         (Reply("<think>hm</think>"), Reason.EMPTY),
         (Reply("[4]", truncated=True), Reason.TRUNCATED),
         (Reply("\\boxed{4} \\boxed{5}"), Reason.AMBIGUOUS),
+        (Reply("I may play [4] or [5]"), Reason.AMBIGUOUS),
     ],
 )
 def test_a_reply_without_an_answer_ends_the_game(reply: Reply, reason: Reason) -> None:
@@ -159,7 +160,7 @@ def test_a_reply_without_an_answer_ends_the_game(reply: Reply, reason: Reason) -
 
 
 def test_what_the_library_fails_on_is_no_answer() -> None:
-    """Python converts no text of more than 4,300 digits."""
+    """Python converts no text of more than 4,300 digits to a number."""
     session = started("TicTacToe-v0")
     said(session, f"[{'9' * 5000}]")
     assert result(session) == [(0, Reason.ILLEGAL), (0, Reason.FORFEITED)]
@@ -203,6 +204,48 @@ def started_to_its_limit() -> Session:
     session = started("ConnectFour-v0", max_moves=4)
     said(session, "[1]", "[2]", "[1]", "[2]")
     return session
+
+
+def test_every_game_can_be_shown_briefly_or_says_that_it_cannot() -> None:
+    """And each of its positions can be copied, for the random player."""
+    shown = [task.case for task in tasks_of(prompt="brief", num_tasks_per_case=1) if task.case.endswith("-v0")]
+    assert len(shown) == len([case for case in games.names() if case.endswith("-v0")]) - 1
+    for case in shown:
+        (turn,) = started(case, prompt="brief").turns()
+        assert turn.view.accepts("") in (True, False)
+    with pytest.raises(UserError, match="LightsOut-v0 of textarena cannot be shown briefly; use prompt=full"):
+        started("LightsOut-v0", prompt="brief")
+
+
+def test_a_game_that_pays_a_number_of_things_pays_a_share() -> None:
+    session = started("Set-v0", seed=1)
+    play([session], RandomPlayer(1))
+    (score,) = session.scores().values()
+    assert (score.value * 20) % 1 == 0
+    assert games.COUNTED == {"Set": 20}
+
+
+def test_people_type_answers_that_the_game_accepts() -> None:
+    session = started("Nim-v0")
+    assert session.reply_of(0, "[0 3]") == "[0 3]"
+    assert session.reply_of(0, "[0 9]") == ""
+    assert session.turns()
+
+
+def test_a_game_with_a_fault_of_the_library_is_nobodys_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Golf of three seats calls a method that does not exist when it ends."""
+    with pytest.raises(UserError, match="Golf-v0 of textarena fails at its end with 3 seats; use 2"):
+        started("Golf-v0", seats=3)
+    monkeypatch.setattr(games, "ENDLESS", {})
+    session = started("Golf-v0", seats=3, max_moves=500, seed=2)
+    said(session, *["[draw]", "[discard]"] * 3)
+    player = RandomPlayer(1)
+    while session.turns():
+        session.step(
+            {turn.seat: reply for turn, reply in zip(session.turns(), player.act(session.turns()), strict=True)}
+        )
+    assert {reason for _, reason in result(session)} == {Reason.UNFINISHED}
+    assert session.scores()[0].details["moves"] < 500
 
 
 def test_brief_questions_leave_out_earlier_boards() -> None:

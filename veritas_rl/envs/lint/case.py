@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from veritas_rl.envs.audit import TurnFacts
-from veritas_rl.envs.base import Reply, Score, Turn
+from veritas_rl.envs.base import Reason, Reply, Score, Turn
 from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.lint.processes import Item, Outcome, random_game, settle
 from veritas_rl.envs.task import Task
@@ -107,14 +107,13 @@ class Case:
     def answer(self, task: Task, seat: int, reply: Reply) -> Score:
         """The score of one seat's first reply to a task; other seats that move at the same time answer legally.
 
-        Raises:
-            RuntimeError: The session continues after the reply.
+        In a whole game that goes on it is 0, with the reason of a mistake that may be corrected.
         """
         session = self.environment.start(task)
         turns = session.turns()
         session.step({turn.seat: reply if turn.seat == seat else Reply(turn.answers[0]) for turn in turns})
         if session.turns():
-            raise RuntimeError("the session continues after a single answer")
+            return Score(0.0, False, session.rejected.get(seat, Reason.LEGAL))
         return session.scores()[seat]
 
 

@@ -6,8 +6,7 @@ The server answers with {"type": "observation", "data": {"observation": ..., "re
 {"type": "error", "data": {"code": ..., "message": ...}}.
 
 A lost session is played again up to where it was, because equal seeds are equal tasks. A server may allow few sessions
-at once. If it refuses another one, the session that has waited longest gives up its connection, and is played again
-when it goes on.
+at once. Once it has refused one, sessions keep no connection between two calls, and are played again when they go on.
 """
 
 import json
@@ -36,8 +35,11 @@ WAIT = 1.0
 MOST_BYTES = 10_000_000
 """The most bytes of a message."""
 
-FULL = "CAPACITY_REACHED"
-INVALID = "VALIDATION_ERROR"
+FULL_SECONDS, FULL_WAIT = 600.0, 0.1
+"""The most seconds that a session waits for its turn on a server that is full, and the seconds between two tries."""
+
+FULL, INVALID, FAILED = "CAPACITY_REACHED", "VALIDATION_ERROR", "EXECUTION_ERROR"
+"""Codes of errors."""
 
 
 class Refused(Exception):
@@ -46,6 +48,10 @@ class Refused(Exception):
 
 class _Lost(Exception):
     """The connection or the session on the server is lost."""
+
+
+class _Failed(_Lost):
+    """The server fails at a call."""
 
 
 class _Full(Exception):
@@ -96,42 +102,57 @@ class Connection:
         with self._busy:
             self._hang_up()
 
-    def yields(self) -> bool:
-        """Give up the connection if nobody waits for it; whether it has."""
-        if not self._again or not self._busy.acquire(blocking=False):
-            return False
-        try:
-            held = self._socket is not None
-            self._hang_up()
-            return held
-        finally:
-            self._busy.release()
+    def yields(self) -> None:
+        """Give up the connection if nobody waits for it."""
+        if self._again and self._busy.acquire(blocking=False):
+            try:
+                self._hang_up()
+            finally:
+                self._busy.release()
 
     def _played(self, action: Mapping[str, Any] | None) -> dict[str, Any]:
         """The data of the observation after an action, or after the reset."""
-        tries, why = 0, ""
-        while tries < TRIES:
-            if tries:
-                time.sleep(WAIT * 2 ** (tries - 1))
+        tries, faults, until = 0, 0, time.monotonic() + FULL_SECONDS
+        while True:
             try:
-                if self._socket is None:
-                    shown = self._from_the_start()
-                    if action is None:
-                        return shown
-                assert action is not None
-                return self._noted(self._ask("step", action), action)
-            except (_Lost, _Full) as error:
-                why = str(error)
+                shown = self._answered(action)
+                if self._again and self._url in _crowded:
+                    self._hang_up()
+                return shown
+            except _Full as error:
                 self._hang_up()
-                tries += not (isinstance(error, _Full) and _make_room(self._url))
+                _crowded.add(self._url)
+                for one in _waiting(self._url):
+                    one.yields()
+                why = f"it has allowed no further session for {FULL_SECONDS:g} s ({error}); play fewer at once"
+                if time.monotonic() > until:
+                    raise UserError(f"the environment at {self._url} is full: {why}") from error
+                time.sleep(FULL_WAIT)
+            except _Lost as error:
+                self._hang_up()
                 if self._seen and not self._again:
                     raise UserError(
-                        f"the session of the environment at {self._url} was lost ({why}), and cannot be played again, "
-                        "because this server ignores seeds"
+                        f"the session of the environment at {self._url} was lost ({error}), and cannot be played "
+                        "again, because this server ignores seeds"
                     ) from error
-        raise UserError(
-            f"the environment at {self._url} failed {TRIES} times in a row: {why}; start it again, then this command"
-        )
+                faults += isinstance(error, _Failed) and action is not None
+                if faults > 1:  # also after the session was played again, so it is this action
+                    raise Refused(str(error)) from error
+                tries += 1
+                if tries == TRIES:
+                    raise UserError(
+                        f"the environment at {self._url} failed {TRIES} times in a row: {error}; start it again, then "
+                        "this command"
+                    ) from error
+                time.sleep(WAIT * 2 ** (tries - 1))
+
+    def _answered(self, action: Mapping[str, Any] | None) -> dict[str, Any]:
+        if self._socket is None:
+            shown = self._from_the_start()
+            if action is None:
+                return shown
+        assert action is not None
+        return self._noted(self._ask("step", action), action)
 
     def _from_the_start(self) -> dict[str, Any]:
         """Open a connection, and play all earlier actions again."""
@@ -143,11 +164,16 @@ class Connection:
             shown = self._noted(self._ask("reset", self._reset))
             for action in played:
                 shown = self._noted(self._ask("step", action), action)
-        except (_Lost, _Full, Refused, UserError):
+            if seen and self._seen != seen:
+                raise UserError(f"the environment at {self._url} shows another task for the same seed and actions")
+        except (_Lost, _Full, Refused, UserError) as error:
             self._actions, self._seen = played, seen
+            self._hang_up()
+            if isinstance(error, Refused):
+                raise UserError(f"the environment at {self._url} refuses what it took before: {error}") from error
+            if isinstance(error, _Failed):  # not at the action that is played now
+                raise _Lost(str(error)) from error
             raise
-        if seen and self._seen != seen:
-            raise UserError(f"the environment at {self._url} shows another task for the same seed and actions")
         return shown
 
     def _noted(self, shown: dict[str, Any], action: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -179,9 +205,9 @@ class Connection:
             raise _Full(why)
         if code == INVALID and kind == "step":
             raise Refused(why)
-        if kind == "reset" and code in (INVALID, "EXECUTION_ERROR"):
+        if kind == "reset" and code in (INVALID, FAILED):
             raise UserError(f"the environment at {self._url} refused the reset: {why}")
-        raise _Lost(f"{code}: {why}")
+        raise (_Failed if code == FAILED else _Lost)(f"{code}: {why}")
 
     def _hang_up(self) -> None:
         if self._socket is not None:
@@ -191,7 +217,10 @@ class Connection:
 
 
 _open_ones: WeakValueDictionary[int, Connection] = WeakValueDictionary()
-"""The connections of this process, the one that was opened first before the others."""
+"""The connections of this process."""
+
+_crowded: set[str] = set()
+"""Servers that have refused a session. Their sessions keep no connection between two calls."""
 
 
 @contextmanager
@@ -214,9 +243,10 @@ def _connected(url: str) -> Iterator[ClientConnection]:
         yield socket
 
 
-def _make_room(url: str) -> bool:
-    """Let the session of a server that has waited longest give up its connection; whether one has."""
-    return any(one.yields() for one in list(_open_ones.values()) if one._url == url)
+def _waiting(url: str) -> list[Connection]:
+    """The sessions of a server with a connection."""
+    found = [reference() for reference in _open_ones.valuerefs()]
+    return [one for one in found if one is not None and one._url == url]
 
 
 def comparable(shown: Mapping[str, Any]) -> str:

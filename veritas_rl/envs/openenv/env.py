@@ -239,4 +239,6 @@ class _Played:
             reward = self._paid = self._paid + (reward if isinstance(reward, int | float) else 0.0)
         if done:
             self._connection.close()
-        return Shown(question_of(sent["observation"], self._task.manner.question_field), done, reward)
+        # The last observation may have another form.
+        wanted = "" if done else self._task.manner.question_field
+        return Shown(question_of(sent["observation"], wanted), done, reward)

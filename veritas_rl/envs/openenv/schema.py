@@ -4,6 +4,7 @@ import json
 import warnings
 from collections.abc import Mapping
 from functools import cache
+from threading import Lock
 from typing import Any
 
 import httpx
@@ -19,7 +20,10 @@ OWN = ("metadata", "done", "reward")
 """The fields of OpenEnv's own base classes."""
 
 
-@cache
+_FIRST = Lock()
+"""Held while a server is asked for the first time, so that sessions that start together ask once."""
+
+
 def action_field(url: str, wanted: str) -> str:
     """The field of an action that is the reply.
 
@@ -30,6 +34,12 @@ def action_field(url: str, wanted: str) -> str:
     Raises:
         UserError: The server is down or says nothing about its actions, or an action has no such field.
     """
+    with _FIRST:
+        return _action_field(url, wanted)
+
+
+@cache
+def _action_field(url: str, wanted: str) -> str:
     try:
         with http_client(httpx.Client, timeout=CONNECT_SECONDS) as client:
             answer = client.get(f"{url}/schema")
@@ -39,7 +49,7 @@ def action_field(url: str, wanted: str) -> str:
     except (httpx.HTTPError, ValueError, KeyError, TypeError, AttributeError) as error:
         why = short(str(error)) or type(error).__name__
         raise UserError(f"{url}/schema does not describe the actions of a server of OpenEnv: {why}") from error
-    texts = [name for name, field in fields.items() if name not in OWN and field.get("type") == "string"]
+    texts = [name for name, field in fields.items() if name not in OWN and _is_text(field)]
     if wanted:
         if wanted not in texts:
             raise unknown("action_field", wanted, texts)
@@ -52,6 +62,11 @@ def action_field(url: str, wanted: str) -> str:
             f"{', '.join(required) or 'none of them'}: a reply can be one text alone; set action_field to its name"
         )
     return needed[0]
+
+
+def _is_text(field: Mapping[str, Any]) -> bool:
+    """Whether a field of a schema may be a text."""
+    return any(one.get("type") == "string" for one in (field, *field.get("anyOf", ())))
 
 
 def question_of(observation: Mapping[str, Any], wanted: str) -> str:
@@ -77,7 +92,6 @@ def question_of(observation: Mapping[str, Any], wanted: str) -> str:
     return json.dumps({name: value for name, value in observation.items() if name not in OWN}, ensure_ascii=False)
 
 
-@cache
 def check_seeds(url: str, reset: str, seconds: float) -> None:
     """Check that equal seeds are equal tasks, and warn if all seeds are.
 
@@ -89,6 +103,12 @@ def check_seeds(url: str, reset: str, seconds: float) -> None:
     Raises:
         UserError: The same seed gives two tasks.
     """
+    with _FIRST:
+        _check_seeds(url, reset, seconds)
+
+
+@cache
+def _check_seeds(url: str, reset: str, seconds: float) -> None:
     first, again, *others = (_first_observation(url, reset, seconds, seed) for seed in (1, 1, 2, 3, 4))
     if first != again:
         raise UserError(

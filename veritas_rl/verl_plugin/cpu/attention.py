@@ -38,7 +38,9 @@ def _attention(
     rows, heads, tokens, size = query.shape
     shared = key.shape[1]
     short = query.dtype == torch.bfloat16 and tokens == key.shape[2] <= LONGEST
-    if not short or dropout or (attention_mask is not None and attention_mask.dtype == torch.bool):
+    causal = kwargs.get("is_causal") is not False and getattr(module, "is_causal", True)
+    known = causal if attention_mask is None else attention_mask.dtype != torch.bool
+    if not short or not known or dropout:
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, scaling=scaling, dropout=dropout, **kwargs
         )

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import model_validator
 
+from veritas_rl.envs.audit import Audit
 from veritas_rl.envs.base import Reply, Session
 from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.libraries.textarena import games
@@ -86,6 +87,7 @@ class TextArenaConfig(SingleAnswerConfig):
         UserError: A value is invalid; the message names a valid one.
     """
 
+    modes: ClassVar[tuple[str, ...]] = ("episode",)
     part_types = (TextArenaParameters, TextArenaManner, Pay)
 
     mode: str = "episode"
@@ -97,13 +99,14 @@ class TextArenaConfig(SingleAnswerConfig):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        check_choice("mode", self.mode, ("episode",))
+        check_choice("mode", self.mode, self.modes)
         check_share("past_opponent_share", self.past_opponent_share, "[0, 1]")
         return self
 
     def known_cases(self) -> tuple[str, ...]:
-        """The games that can be used."""
-        return games.names()
+        """The games that can be used, and be shown briefly if that is asked for."""
+        hidden = games.NOT_BRIEF if self.prompt == "brief" else ()
+        return tuple(case for case in games.names() if games.game_of(case) not in hidden)
 
     def accepts(self, case: str) -> bool:
         """Whether a game exists.
@@ -113,6 +116,14 @@ class TextArenaConfig(SingleAnswerConfig):
         """
         games.check(case)
         return True
+
+
+class TextArenaAudit(Audit):
+    """What the linter cannot know."""
+
+    def question_count(self, task: Task) -> int:
+        """Only the first question of a game is counted, and the library says not how many it deals."""
+        return 1
 
 
 class TextArenaEnvironment(Environment):
@@ -167,7 +178,8 @@ class TextArenaEnvironment(Environment):
 
     def _questions(self, case: str) -> list[str]:
         """The questions of some games with random answers."""
-        found, manner = [], TextArenaManner(prompt="brief", max_moves=LOOKED_AT)
+        prompt = "full" if games.game_of(case) in games.NOT_BRIEF else "brief"
+        found, manner = [], TextArenaManner(prompt=prompt, max_moves=LOOKED_AT)
         for k in range(LOOKED_AT):
             session, drawing = self.start(TextArenaTask(self.name, case, k, manner=manner)), Random(k)
             while turns := session.turns():
@@ -175,6 +187,9 @@ class TextArenaEnvironment(Environment):
                 found.append(turn.messages[0]["content"])
                 session.step({turn.seat: Reply(turn.view.draw(drawing))})
         return found
+
+    def audit(self) -> Audit:
+        return TextArenaAudit()
 
     def players_of(self, task: Task) -> int:
         """The number of seats."""

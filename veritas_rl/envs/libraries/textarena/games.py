@@ -43,6 +43,15 @@ REFUSED = {
 UNREADABLE = ("Checkers", "Chess", "IteratedStagHunt", "Klondike", "ReverseTicTacToe", "UltimateTexasHoldem")
 """Games whose source needs Python 3.12."""
 
+ENDLESS = {"Briscola": 2, "Golf": 2}
+"""The most seats of games that fail at their end with more."""
+
+NOT_BRIEF = ("LightsOut",)
+"""Games that show no board by itself, so that they cannot be shown briefly."""
+
+COUNTED = {"Set": 20}
+"""Games of one seat that pay a number of things, and the number that is worth 1: as many as it has turns."""
+
 BRIEF = "-train"
 """What the library adds to the id of a game that shows its prompt, its messages and the last board alone."""
 
@@ -166,7 +175,11 @@ class Game:
     """
 
     def __init__(self, case: str, seats: int, seed: int, *, brief: bool = False) -> None:
-        self.seats = seats
+        if seats > ENDLESS.get(game_of(case), seats):
+            raise UserError(f"{case} of {NAME} fails at its end with {seats} seats; use {ENDLESS[game_of(case)]}")
+        if brief and game_of(case) in NOT_BRIEF:
+            raise UserError(f"{case} of {NAME} cannot be shown briefly; use prompt=full")
+        self.case, self.seats = case, seats
         self._generator = random.Random(seed)
         try:
             _load(str(registered()[case].entry_point).partition(":")[0])
@@ -208,9 +221,9 @@ class Game:
 
     def rewards(self) -> dict[int, float]:
         """What a finished game pays each seat, in the library's unit; NaN if it does not say."""
-        paid = self._env.close()[0] or {}
-        known = {seat: reward for seat, reward in paid.items() if isinstance(reward, int | float)}
-        return {seat: float(known.get(seat, math.nan)) for seat in range(self.seats)}
+        paid, unit = self._env.close()[0] or {}, COUNTED.get(game_of(self.case), 1)
+        known = {seat: reward / unit for seat, reward in paid.items() if isinstance(reward, int | float)}
+        return {seat: known.get(seat, math.nan) for seat in range(self.seats)}
 
     def why(self, seat: int) -> str:
         """The library's reason of the end."""

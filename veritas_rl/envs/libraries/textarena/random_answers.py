@@ -40,11 +40,12 @@ class Position:
         for _ in range(TRIES):
             as_shown = rest and drawing.random() < 0.5
             answer = f"[{rest.pop() if as_shown else vary(drawing.choice(forms))}]"
-            if self._is_accepted(answer):
+            if self.accepts(answer):
                 break
         return answer
 
-    def _is_accepted(self, answer: str) -> bool:
+    def accepts(self, answer: str) -> bool:
+        """Whether the game accepts an answer."""
         try:
             return self.game.copy().move(answer)[0]
         except Exception:  # what the library fails on is no answer

@@ -1,6 +1,7 @@
 """A game of TextArena as a session."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 
 from veritas_rl.envs.answers import boxed
@@ -10,13 +11,19 @@ from veritas_rl.envs.libraries.textarena.random_answers import Position
 from veritas_rl.envs.task import Task
 from veritas_rl.seeding import digest
 
+_BRACKETS = re.compile(r"\[[^\[\]\n]*\]")
+
+UNREADABLE = (ValueError, IndexError, KeyError)
+"""What the library raises if it cannot read an answer, such as a number of thousands of digits."""
+
 
 class TextArenaSession(Session):
     """A whole game.
 
-    The library writes the questions and reads the answers. It allows a seat one mistake in a row, and asks again. After
-    a second one, and after a reply without any answer, the game is over and pays nothing to any seat, if only two play.
-    With more seats the library goes on without the seat.
+    The library writes the questions and reads the answers. It allows a seat some mistakes in a row, most games one, and
+    asks again. After one more, and after a reply without any answer, a game of one or two is over and pays nothing to
+    any seat. With more seats the library goes on without the seat if it can. A game that fails is unfinished and pays
+    nothing, and nobody has made a mistake.
 
     Args:
         task: The task.
@@ -44,13 +51,18 @@ class TextArenaSession(Session):
         self.rejected, self.actions = {}, {}
         self._moves += 1
         said = boxed(replies[seat], whole=True)
+        if not isinstance(said, Reason) and len({found.strip() for found in _BRACKETS.findall(said)}) > 1:
+            said = Reason.AMBIGUOUS  # the library would take the first one that it can read
         if isinstance(said, Reason):
             self._forfeit(seat, said)
             return
         try:
             accepted, over = self._game.move(said)
-        except Exception:  # the library plays every answer that it accepts, so this is none
+        except UNREADABLE:
             self._forfeit(seat, Reason.ILLEGAL)
+            return
+        except Exception:  # a fault of the library
+            self._stop()
             return
         if accepted:
             self.actions = {seat: said}
@@ -60,8 +72,7 @@ class TextArenaSession(Session):
         if over:
             self._turns, self._scores = (), self._finished()
         elif self._moves >= self._most_moves:
-            self._turns = ()
-            self._scores = {one: self._score(one, 0.0, Reason.UNFINISHED) for one in range(self._game.seats)}
+            self._stop()
         else:
             self._ask()
 
@@ -76,11 +87,22 @@ class TextArenaSession(Session):
     def role(self, seat: int) -> str:
         return self._game.role(seat)
 
+    def reply_of(self, seat: int, text: str) -> str:
+        (turn,) = self._turns
+        return text if turn.view.accepts(text) else ""
+
     def _ask(self) -> None:
-        seat, shown = self._game.asked()
+        try:
+            seat, shown = self._game.asked()
+        except Exception:  # a fault of the library
+            self._stop()
+            return
         self._shown[seat] = shown
         if self._game.has_failed(seat):  # some games ask on
-            self._forfeit(seat, Reason.ILLEGAL)
+            if self._game.seats > 2:
+                self._stop()
+            else:
+                self._forfeit(seat, Reason.ILLEGAL)
             return
         self._turns = (
             Turn(
@@ -91,6 +113,14 @@ class TextArenaSession(Session):
                 view=Position(self._game, shown),
             ),
         )
+
+    def _stop(self) -> None:
+        """End a game that has no result. A seat that has failed has made a mistake all the same."""
+        self._turns = ()
+        self._scores = {
+            seat: self._score(seat, 0.0, Reason.ILLEGAL if self._game.has_failed(seat) else Reason.UNFINISHED)
+            for seat in range(self._game.seats)
+        }
 
     def _forfeit(self, seat: int, reason: Reason) -> None:
         self._mistakes[seat] += 1
