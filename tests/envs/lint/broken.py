@@ -6,10 +6,12 @@ A process with this folder on its path can import them as "broken:NAME".
 import dataclasses
 import random
 from collections.abc import Mapping, Sequence
+from random import Random
 from typing import ClassVar
 
 from veritas_rl.envs.base import Message, Reason, Reply, Score, Session, Turn
 from veritas_rl.envs.lgc_v2.env import LGCEnvironment
+from veritas_rl.envs.one_turn import Question, environment
 from veritas_rl.envs.openspiel.cases import load
 from veritas_rl.envs.openspiel.env import OpenSpielConfig, OpenSpielEnvironment, OpenSpielSession, View
 from veritas_rl.envs.openspiel.games import State
@@ -308,6 +310,35 @@ class AnySolution(LGCEnvironment):
         (turn,) = super().start(task).turns()
         right, wrong = Score(1.0, True, Reason.CORRECT), Score(0.0, False, Reason.WRONG)
         return SingleAnswerSession(task, turn, lambda reply: right if "\\boxed{" in reply.text else wrong)
+
+
+class GlobalDraws(OpenSpielEnvironment):
+    """A task begins with a draw from the generator of the process."""
+
+    def start(self, task: Task) -> Session:
+        random.random()
+        return super().start(task)
+
+
+class OneSplit(OpenSpielEnvironment):
+    """Validation asks the questions of training."""
+
+    def catalogue(self, config: OpenSpielConfig, split: str) -> Sequence[Task]:
+        return super().catalogue(config, "train")
+
+
+@environment("nan_pays", form=r".+", score=lambda question, said: float(said in (question.truth, "nan")))
+def nan_pays(case: str, random: Random) -> Question:
+    """A score that reads "nan" as a number that differs from no other."""
+    number = random.randrange(10**6)
+    return Question(f"{number} + 1 = ?", str(number + 1))
+
+
+@environment("inside_pays", form=r"(?s).+", score=lambda question, said: float(question.truth in said))
+def inside_pays(case: str, random: Random) -> Question:
+    """A score that looks for the right answer anywhere."""
+    number = random.randrange(10**6)
+    return Question(f"{number} + 1 = ?", str(number + 1))
 
 
 class ForcedMoves(OpenSpielEnvironment):

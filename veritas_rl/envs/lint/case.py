@@ -27,6 +27,7 @@ class Case:
         games: Tasks of whole games of the case; empty if the environment has none.
         neighbours: The tasks of the case with the next seed; empty if no seed chooses the tasks.
         no_outcome: The reason why the tasks pay only for legal answers; "" if they pay by outcome.
+        others: The tasks of the case in validation.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Case:
         games: Sequence[Task],
         neighbours: Sequence[Task] = (),
         no_outcome: str = "",
+        others: Sequence[Task] = (),
     ) -> None:
         self.environment = environment
         self.audit = environment.audit()
@@ -45,6 +47,7 @@ class Case:
         self.games = games
         self.neighbours = neighbours
         self.no_outcome = no_outcome
+        self.others = others
 
     @cached_property
     def asked(self) -> list[tuple[Task, list[Turn]]]:

@@ -6,7 +6,7 @@ from itertools import accumulate
 from typing import Any
 
 from veritas_rl.envs.environment import Environment
-from veritas_rl.envs.lint import answers, checks, readings
+from veritas_rl.envs.lint import answers, checks, loose, readings
 from veritas_rl.envs.lint.case import Case
 from veritas_rl.envs.lint.findings import Log, NotApplicable, Row, Verdict, named
 from veritas_rl.envs.lint.processes import Item, Twins, open_environment
@@ -23,6 +23,10 @@ CHECKS: Mapping[str, checks.Check] = {
     "asked phase shown": checks.asked_phase_shown,
     "nothing hidden shown": checks.nothing_hidden_shown,
     "seats alike": checks.seats_alike,
+    "nonsense pays nothing": loose.nonsense_pays_nothing,
+    "answers stand alone": loose.answers_stand_alone,
+    "own generator": loose.own_generator,
+    "splits apart": loose.splits_apart,
     "tasks distinct": answers.tasks_distinct,
     "seeds differ": answers.seeds_differ,
     "answer format stated": answers.format_stated,
@@ -208,8 +212,10 @@ def _cases(environment: Environment, names: Sequence[str], count: int, prompt: s
             whole = {**settings, "mode": "episode", "num_tasks_per_case": checks.SEAT_TASKS}
             games = environment.catalogue(environment.read_config(whole), "train")[: checks.SEAT_TASKS]
         case = tasks[0].case
-        next_seed = _neighbours(environment, {**settings, **({"reward": "legal"} if no_outcome else {})})
-        made[case] = Case(environment, case, tasks[:count], games, next_seed[:count], no_outcome)
+        paid = {**settings, **({"reward": "legal"} if no_outcome else {})}
+        next_seed = _neighbours(environment, paid)
+        others = environment.catalogue(environment.read_config(paid), "val")[:count]
+        made[case] = Case(environment, case, tasks[:count], games, next_seed[:count], no_outcome, others)
     return list(made.values())
 
 
