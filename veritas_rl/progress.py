@@ -119,7 +119,8 @@ class _Work:
 
     @property
     def done(self) -> int:
-        return min(self._total, GENERATED.replies - self._replies) if self._of_replies else self._done
+        replies = self._first + GENERATED.replies - self._replies
+        return min(self._total, replies) if self._of_replies else self._done
 
     @property
     def rate(self) -> str:

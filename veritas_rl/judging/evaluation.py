@@ -241,7 +241,10 @@ def _play(
     if done:
         console.print(f"{done} of {total} games are already finished: {ledger.path}", soft_wrap=True, highlight=False)
     started = time.monotonic()
-    with progress(console, total, done, "game" if pairings[0].task.mode == "episode" else "task") as advance:
+    whole = pairings[0].task.mode == "episode"
+    # A model answers all single questions in one call, so tasks are counted by its replies.
+    by_replies = not whole and all(pairing.asks_models for pairing in missing)
+    with progress(console, total, done, "game" if whole else "task", of_replies=by_replies) as advance:
 
         def ended(pairing: Pairing, game: FinishedGame, record: PlayedGame | None) -> None:
             shown.ended(pairing, record)
