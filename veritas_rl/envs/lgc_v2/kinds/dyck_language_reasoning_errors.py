@@ -146,7 +146,8 @@ class ReasoningErrorsPuzzle(Puzzle):
         kinds = ["n" if _NUMBER.fullmatch(part) else _SIGNS.get(part) for part in parts]
         if any(kind is None for kind in kinds) or not _LIST.fullmatch("".join(kind or "" for kind in kinds)):
             return None
-        return frozenset(int(part) for part, kind in zip(parts, kinds, strict=True) if kind == "n")
+        numbers = [int(part) for part, kind in zip(parts, kinds, strict=True) if kind == "n"]
+        return frozenset(numbers) if len(set(numbers)) == len(numbers) else None  # no step twice
 
     def is_right(self, said: frozenset[int]) -> bool:
         return said == self.wrong
