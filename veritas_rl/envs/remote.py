@@ -3,10 +3,14 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol, Self
 from urllib.parse import urlsplit
 
+from pydantic import model_validator
+
 from veritas_rl.envs.base import Message, Reason, Reply, Score, Session, Turn
+from veritas_rl.envs.environment import Environment
+from veritas_rl.envs.settings import Number, Settings, at_least
 from veritas_rl.envs.task import Manner, Task, check_least
 from veritas_rl.errors import UserError
 
@@ -59,6 +63,54 @@ class RemoteManner(Manner):
         check_least("most_steps", self.most_steps, 1)
         if not 0 < self.seconds < float("inf"):
             raise UserError(f"seconds must be more than 0, {self.seconds!r} was given")
+
+
+class RemoteConfig(Settings):
+    """The settings of the sessions of every kind of server.
+
+    Attributes:
+        cases: The addresses of servers, as a list or a text with commas. The value becomes a tuple.
+        context: "conversation" is one growing chat; "turn" trains each reply separately, with the earlier chat as its
+            prompt.
+        seconds: The most seconds for one call of the server.
+        most_steps: The most steps of a session; a longer session ends as unfinished and pays 0.
+        gamma: The discount of the reward for each later reply.
+    """
+
+    protocol: ClassVar[str]
+    """The name of the protocol, before the address."""
+
+    user_keys: ClassVar[Mapping[str, str]] = {"reward_mode": "reward"}
+
+    context: str = "conversation"
+    seconds: Number = 120.0
+    most_steps: Annotated[int, at_least(1)] = 500
+    gamma: Number = 0.99
+
+    @model_validator(mode="after")
+    def _has_servers(self) -> Self:
+        urls = tuple(dict.fromkeys(check_address(case, self.protocol) for case in self.cases))
+        if not urls:
+            raise UserError(f"the address of the server is missing; set env={self.protocol}:http://127.0.0.1:8000")
+        self._put(cases=urls)
+        return self
+
+
+class RemoteEnvironment(Environment):
+    """The sessions of servers of one kind.
+
+    Args:
+        address: The address of the default server.
+    """
+
+    answers, solved = "replies that were accepted", "solved tasks"
+
+    def __init__(self, address: str = "") -> None:
+        self._address = address
+
+    def read_config(self, values: Mapping[str, Any]) -> Any:
+        """The configuration. The default server is the address in the environment's name."""
+        return super().read_config({"cases": self._address, **values})
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import pytest
 
 from veritas_rl.envs.abilities import KnowsWords
 from veritas_rl.envs.base import Reason, Reply, Score
+from veritas_rl.envs.libraries import installed
 from veritas_rl.envs.libraries.reasoning_gym import sets
 from veritas_rl.envs.libraries.reasoning_gym.scoring import Question, paid_answer
 from veritas_rl.envs.registry import get_environment, make_task, open_catalogue
@@ -29,6 +30,7 @@ WITHOUT_TRUTH = {"boxnet", "graph_color"}
 
 ASKED = """
 import json, random, sys
+from veritas_rl.envs.libraries import installed
 from veritas_rl.envs.libraries.reasoning_gym import sets
 random.seed(int(sys.argv[1]))
 order = 1 if sys.argv[1] == "1" else -1
@@ -309,7 +311,7 @@ def test_a_missing_or_other_library_is_named(found: str | None, message: str, mo
             raise PackageNotFoundError(name)
         return found
 
-    monkeypatch.setattr(sets, "version", version)
+    monkeypatch.setattr(installed, "version", version)
     sets.library.cache_clear()
     with pytest.raises(UserError, match=message):
         sets.names()

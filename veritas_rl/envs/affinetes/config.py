@@ -1,17 +1,15 @@
 """The settings of an environment behind a server."""
 
-from collections.abc import Mapping
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar
 
-from pydantic import BeforeValidator, model_validator
+from pydantic import BeforeValidator
 
 from veritas_rl.envs.affinetes.task import AffinetesParameters, AffinetesPay
-from veritas_rl.envs.remote import RemoteManner, check_address
-from veritas_rl.envs.settings import Number, Settings, at_least
-from veritas_rl.errors import UserError
+from veritas_rl.envs.remote import RemoteConfig, RemoteManner
+from veritas_rl.envs.settings import at_least
 
 
-class AffinetesConfig(Settings):
+class AffinetesConfig(RemoteConfig):
     """The settings of the sessions of a server.
 
     Attributes:
@@ -32,20 +30,8 @@ class AffinetesConfig(Settings):
         UserError: A value is invalid; the message names a valid one.
     """
 
-    user_keys: ClassVar[Mapping[str, str]] = {"reward_mode": "reward"}
+    protocol: ClassVar[str] = "affinetes"
     part_types = (AffinetesParameters, RemoteManner, AffinetesPay)
 
-    context: str = "conversation"
     first_task_id: Annotated[int, at_least(0)] = 0
     rival: Annotated[str, BeforeValidator(str)] = ""
-    seconds: Number = 120.0
-    most_steps: Annotated[int, at_least(1)] = 500
-    gamma: Number = 0.99
-
-    @model_validator(mode="after")
-    def _has_servers(self) -> Self:
-        urls = tuple(dict.fromkeys(check_address(case, "affinetes") for case in self.cases))
-        if not urls:
-            raise UserError("the address of the server is missing; set env=affinetes:http://127.0.0.1:8000")
-        self._put(cases=urls)
-        return self

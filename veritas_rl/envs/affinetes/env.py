@@ -8,14 +8,13 @@ from veritas_rl.envs.affinetes.calls import call
 from veritas_rl.envs.affinetes.config import AffinetesConfig
 from veritas_rl.envs.affinetes.task import AffinetesParameters, AffinetesPay, AffinetesTask
 from veritas_rl.envs.base import Session
-from veritas_rl.envs.environment import Environment
-from veritas_rl.envs.remote import RemoteManner, RemoteSession, Shown
+from veritas_rl.envs.remote import RemoteEnvironment, RemoteManner, RemoteSession, Shown
 from veritas_rl.envs.single import CaseTasks
 from veritas_rl.envs.task import SPLITS, Task, check_choice
 from veritas_rl.errors import UserError
 
 
-class AffinetesEnvironment(Environment):
+class AffinetesEnvironment(RemoteEnvironment):
     """The sessions of a server.
 
     Args:
@@ -25,14 +24,6 @@ class AffinetesEnvironment(Environment):
     name: ClassVar[str] = "affinetes"
     config_type = AffinetesConfig
     task_type: ClassVar[type[Task]] = AffinetesTask
-    answers, solved = "replies that were accepted", "solved tasks"
-
-    def __init__(self, address: str = "") -> None:
-        self._address = address
-
-    def read_config(self, values: Mapping[str, Any]) -> Any:
-        """The configuration. The default server is the address in the environment's name."""
-        return super().read_config({"cases": self._address, **values})
 
     def catalogue(self, config: AffinetesConfig, split: str) -> Sequence[Task]:
         """The tasks: `num_tasks_per_case` of each server, server by server."""

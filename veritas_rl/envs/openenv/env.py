@@ -3,18 +3,17 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, model_validator
+from pydantic import BeforeValidator
 
 from veritas_rl.configs import split_list
 from veritas_rl.envs.abilities import TaskName
 from veritas_rl.envs.base import Session
-from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.openenv.connection import Connection, Refused
 from veritas_rl.envs.openenv.schema import action_field, check_seeds, question_of
-from veritas_rl.envs.remote import RemoteManner, RemoteSession, Shown, check_address
-from veritas_rl.envs.settings import Number, Settings, at_least
+from veritas_rl.envs.remote import RemoteConfig, RemoteEnvironment, RemoteManner, RemoteSession, Shown
+from veritas_rl.envs.settings import at_least
 from veritas_rl.envs.single import CaseTasks
 from veritas_rl.envs.task import SPLITS, Parameters, Pay, Task, check_choice, check_least
 from veritas_rl.errors import UserError
@@ -104,7 +103,7 @@ class OpenEnvTask(Task):
         return digest("openenv", self.chance_seed) % 2**31
 
 
-class OpenEnvConfig(Settings):
+class OpenEnvConfig(RemoteConfig):
     """The settings of the sessions of a server.
 
     Attributes:
@@ -130,30 +129,18 @@ class OpenEnvConfig(Settings):
         UserError: A value is invalid; the message names a valid one.
     """
 
-    user_keys: ClassVar[Mapping[str, str]] = {"reward_mode": "reward"}
+    protocol: ClassVar[str] = "openenv"
     part_types = (OpenEnvParameters, OpenEnvManner, OpenEnvPay)
 
-    context: str = "conversation"
     reset: Annotated[str, BeforeValidator(_reset)] = ""
     action_field: str = ""
     question_field: str = ""
     paid: str = "last"
     ignores_seeds: bool = False
-    seconds: Number = 120.0
-    most_steps: Annotated[int, at_least(1)] = 500
     steps: Annotated[int, at_least(0)] = 0
-    gamma: Number = 0.99
-
-    @model_validator(mode="after")
-    def _has_servers(self) -> Self:
-        urls = tuple(dict.fromkeys(check_address(case, "openenv") for case in self.cases))
-        if not urls:
-            raise UserError("the address of the server is missing; set env=openenv:http://127.0.0.1:8000")
-        self._put(cases=urls)
-        return self
 
 
-class OpenEnvEnvironment(Environment):
+class OpenEnvEnvironment(RemoteEnvironment):
     """The sessions of a server of OpenEnv.
 
     Args:
@@ -163,14 +150,6 @@ class OpenEnvEnvironment(Environment):
     name: ClassVar[str] = "openenv"
     config_type = OpenEnvConfig
     task_type: ClassVar[type[Task]] = OpenEnvTask
-    answers, solved = "replies that were accepted", "solved tasks"
-
-    def __init__(self, address: str = "") -> None:
-        self._address = address
-
-    def read_config(self, values: Mapping[str, Any]) -> Any:
-        """The configuration. The default server is the address in the environment's name."""
-        return super().read_config({"cases": self._address, **values})
 
     def catalogue(self, config: OpenEnvConfig, split: str) -> Sequence[Task]:
         """The tasks: `num_tasks_per_case` of each server, server by server."""

@@ -5,10 +5,10 @@ A case is a set with its own settings, such as `chain_sum`, or with a level of i
 
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from veritas_rl.envs.libraries.alone import Alone, seeded
+from veritas_rl.envs.libraries.installed import check_installed
 from veritas_rl.envs.libraries.reasoning_gym.scoring import Question
 from veritas_rl.envs.single import split_level, with_level
 from veritas_rl.errors import UserError, unknown
@@ -16,8 +16,6 @@ from veritas_rl.errors import UserError, unknown
 NAME = "reasoning-gym"
 VERSION = "0.1.25"
 """The version whose sets were looked through for the tables below and those of `scoring`."""
-
-_INSTALL = f"bash train/scripts/setup.sh {NAME}"
 
 _HASHED = "its questions depend on PYTHONHASHSEED, so that processes disagree"
 _LOOSE = "it pays some wrong answers in full"
@@ -85,12 +83,7 @@ def library() -> Any:
     Raises:
         UserError: The library is missing, or has another version.
     """
-    try:
-        found = version("reasoning-gym")
-    except PackageNotFoundError:
-        raise UserError(f"{NAME} is not installed; install it: {_INSTALL}") from None
-    if found != VERSION:
-        raise UserError(f"{NAME} {found} is installed, and its sets differ; install {VERSION}: {_INSTALL}")
+    check_installed(NAME, VERSION, "sets")
     from reasoning_gym import factory
 
     return factory

@@ -7,16 +7,14 @@ import re
 import sys
 from functools import cache
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from veritas_rl.envs.libraries.alone import Alone
+from veritas_rl.envs.libraries.installed import check_installed
 from veritas_rl.errors import UserError, unknown
 
 NAME = "textarena"
 VERSION = "0.7.4"
-
-_INSTALL = f"bash train/scripts/setup.sh {NAME}"
 
 MOST_SEATS = 6
 
@@ -63,12 +61,7 @@ def registered() -> dict[str, Any]:
     Raises:
         UserError: The library is missing, or has another version.
     """
-    try:
-        found = version(NAME)
-    except PackageNotFoundError:
-        raise UserError(f"{NAME} is not installed; install it: {_INSTALL}") from None
-    if found != VERSION:
-        raise UserError(f"{NAME} {found} is installed, and its games differ; install {VERSION}: {_INSTALL}")
+    check_installed(NAME, VERSION, "games")
     with Alone():
         from textarena.envs.registration import ENV_REGISTRY
     return ENV_REGISTRY
@@ -224,10 +217,6 @@ class Game:
         paid, unit = self._env.close()[0] or {}, COUNTED.get(game_of(self.case), 1)
         known = {seat: reward / unit for seat, reward in paid.items() if isinstance(reward, int | float)}
         return {seat: known.get(seat, math.nan) for seat in range(self.seats)}
-
-    def why(self, seat: int) -> str:
-        """The library's reason of the end."""
-        return str(self._state.game_info[seat].get("reason") or "")
 
     def role(self, seat: int) -> str:
         """The name of a seat, as the game shows it."""
