@@ -20,7 +20,7 @@ from veritas_rl.checkpoints.models import quiet
 from veritas_rl.envs.registry import make_task
 from veritas_rl.judging.finished_game import FinishedGame
 from veritas_rl.judging.matches import Pairing, Rules, pair, play_all
-from veritas_rl.launch.small_model import lesson
+from veritas_rl.launch.small_model import lessons_of
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.launch.warmup import warm_up
 from veritas_rl.players.loading import ReplySettings, open_player
@@ -31,7 +31,7 @@ STEPS, BATCH = 60, 64
 def warmed_up(folder: Path) -> Path:
     """A model that plays mostly legal moves."""
     tasks = (make_task("openspiel", "tic_tac_toe", k, prompt="brief") for k in itertools.count())
-    lessons = [lesson(task, str(task.k)) for task in itertools.islice(tasks, STEPS * BATCH)]
+    lessons = [one for task in itertools.islice(tasks, STEPS * BATCH) for one in lessons_of(task, str(task.k))]
     made = build_tiny_model(folder / "model", seed=0)
     found = warm_up(
         made,

@@ -20,7 +20,7 @@ from veritas_rl.chat_template import prompt_ids
 from veritas_rl.envs.base import Reply, Turn, shape
 from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
 from veritas_rl.envs.task import Task
-from veritas_rl.launch.small_model import lesson
+from veritas_rl.launch.small_model import lessons_of
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.launch.warmup import warm_up
 from veritas_rl.players.generation import GenerationEngine
@@ -49,7 +49,7 @@ def start_of(case: str, tasks: Sequence[Task], folder: Path) -> tuple[Any, Any]:
     """A model that answers with legal moves, and its tokenizer."""
     words = ENVIRONMENT.words([case])
     random_weights = build_tiny_model(folder / "random", seed=0, words=words)
-    lessons = [lesson(task, str(index)) for index, task in enumerate(tasks)]
+    lessons = [lesson for index, task in enumerate(tasks) for lesson in lessons_of(task, str(index))]
     size = {"steps": LONGEST_WARM_UP, "batch_size": 64, "learning_rate": 3e-3, "seed": 0}
     found = warm_up(random_weights, folder / "warm", lessons, **size, on_step=lambda progress: None)
     print(f"warm-up: {found['steps']:.0f} updates in {found['seconds']:.0f} s", flush=True)

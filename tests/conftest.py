@@ -9,6 +9,8 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -171,6 +173,31 @@ def model() -> Iterator[Callable[..., Any]]:
         one.stop()
 
 
+@pytest.fixture(scope="module")
+def served() -> Iterator[Callable[..., str]]:
+    """Starts servers of OpenSpiel's games in this process, with `Limits` of sessions; gives their addresses."""
+    import uvicorn
+
+    from veritas_rl.serving.app import make_app
+    from veritas_rl.serving.offer import Offer
+
+    running: list[tuple[uvicorn.Server, threading.Thread]] = []
+
+    def start(limits: Any) -> str:
+        server = uvicorn.Server(uvicorn.Config(make_app([Offer("openspiel")], limits), port=0, log_level="error"))
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        running.append((server, thread))
+        return f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+
+    yield start
+    for server, thread in running:
+        server.should_exit = True
+        thread.join(10)
+
+
 @pytest.fixture
 def chat_server(tiny_model: Path) -> Iterator[Callable[..., Any]]:
     """Starts OpenAI-compatible servers of the small model, see `tests/chat_server.py`."""
@@ -200,10 +227,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def client_python(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Gives the Python of an environment with another project's client; the environment is made once and cached."""
+    clients = (pytestconfig.rootpath / "integrations/clients.txt").read_text().splitlines()
+    pins = {line.partition("==")[0]: line for line in clients if "==" in line}
 
     def make(*requirements: str, install: Path | None = None) -> Path:
-        """The Python, with `requirements` and optionally `install`, a project of this repository, installed."""
-        python = _base(*requirements)
+        """The Python, with `requirements` and optionally `install`, a project of this repository, installed.
+
+        integrations/clients.txt has the versions of requirements without one.
+        """
+        python = _base(*(pins.get(requirement, requirement) for requirement in requirements))
         if install is not None:
             copy = tmp_path_factory.mktemp("project") / install.name
             shutil.copytree(install, copy)

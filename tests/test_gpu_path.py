@@ -17,7 +17,7 @@ import torch
 from omegaconf import OmegaConf
 
 from veritas_rl.launch.configuration import compose_configuration, tasks_of
-from veritas_rl.launch.small_model import lesson
+from veritas_rl.launch.small_model import lessons_of
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.launch.warmup import warm_up
 
@@ -83,7 +83,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     warm_up(
         build_tiny_model(folder / "random", seed=0),
         folder / "warm",
-        [lesson(task, str(index)) for index, task in enumerate(itertools.islice(tasks, 512))],
+        [one for k, task in enumerate(itertools.islice(tasks, 512)) for one in lessons_of(task, str(k))],
         steps=40,
         batch_size=64,
         learning_rate=3e-3,

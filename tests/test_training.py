@@ -34,6 +34,7 @@ from veritas_rl.launch import shown_batch
 from veritas_rl.launch.configuration import compose_configuration, with_or_without_plus
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.progress import ROLLOUT
+from veritas_rl.serving.limits import Limits
 from veritas_rl.shared_prompts import KEY
 from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
 from veritas_rl.viewing.games_page import read_games
@@ -105,6 +106,36 @@ def ended(
             time.sleep(0.1)
         process.send_signal(number)
         return process.wait()
+
+
+def replayed(
+    folder: Path, rollouts: Path, settings: Sequence[str], tasks: int = 16
+) -> tuple[DynamicEnvDataset, list[str]]:
+    """Draw the tasks of a run again, as if it had never been interrupted, and compare them with those of each step.
+
+    A reply's score must be its value, and 1 its success.
+
+    Args:
+        folder: The folder of the run's checkpoints.
+        rollouts: The folder of verl's files of replies.
+        settings: The overrides that set the dataset.
+        tasks: The number of tasks in a step.
+
+    Returns:
+        The dataset after the last step, and what it said.
+    """
+    typed = map(with_or_without_plus, settings)
+    data = compose_configuration(["hardware=cpu", "start=made", "rollout=transformers", *typed]).data
+    dataset, messages = DynamicEnvDataset("train", None, data), list[str]()
+    for step, record in enumerate(metrics(folder), start=1):
+        drawn = {row["reward_model"]["ground_truth"]: row["index"] for row in (dataset[k] for k in range(tasks))}
+        replies = [json.loads(line) for line in (rollouts / f"{step}.jsonl").read_text().splitlines()]
+        # Each reply of a game is a row with the game's score. Rows that fill the batch come last.
+        scores = {reply["gts"]: reply["score"] for reply in reversed(replies)}
+        assert sorted(scores) == sorted(drawn)
+        messages += dataset.record({drawn[task]: (score, float(score == 1)) for task, score in scores.items()})
+        assert record["data"].items() >= dataset.metrics().items()
+    return dataset, messages
 
 
 def shown_rows_are_those_of_the_step(folder: Path, step: dict[str, float]) -> None:
@@ -417,23 +448,61 @@ def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path
     ids = {path.name.split("-", 3)[-1] for path in tmp_path.glob("wandb/offline-run-*")}
     assert len(runs) >= 1
     assert ids == {json.loads((folder / "run.json").read_text())["wandb_run_id"]}
-    # The tasks of each step are those of a run that was never interrupted.
-    typed = map(with_or_without_plus, settings)
-    data = compose_configuration(["hardware=cpu", "start=made", "rollout=transformers", *typed]).data
-    dataset, messages = DynamicEnvDataset("train", None, data), []
-    for step, record in enumerate(metrics(folder), start=1):
-        drawn = {row["reward_model"]["ground_truth"]: row["index"] for row in (dataset[k] for k in range(16))}
-        replies = [json.loads(line) for line in (rollouts / f"{step}.jsonl").read_text().splitlines()]
-        assert sorted(reply["gts"] for reply in replies) == sorted(drawn)
-        # In this reward mode the score is also the success.
-        messages += dataset.record({drawn[reply["gts"]]: (reply["score"], reply["score"]) for reply in replies})
-        assert record["data"].items() >= dataset.metrics().items()
+    dataset, messages = replayed(folder, rollouts, settings)
     assert dataset.metrics()["curriculum/stage"] == 2
     assert dataset.metrics()["failure_replay/share"] > 0
     printed = (tmp_path / "printed").read_text() + done.stdout
     assert all(line in printed for line in messages)
     for file in (path for top in (tmp_path, logs(folder)) for path in top.rglob("*") if path.is_file()):
         assert not any(secret.encode() in file.read_bytes() for secret in secrets.values()), file
+
+
+@pytest.mark.long
+def test_environments_of_others_mix_with_ours_and_go_on_after_a_kill(
+    tmp_path: Path, served: Callable[..., str]
+) -> None:
+    folder, rollouts, server = tmp_path / "checkpoints", tmp_path / "rollouts", f"openenv:{served(Limits())}"
+    # Each environment goes through stages of its own, the first of which one success ends.
+    ours = "config: {reward: legal, cases: tic_tac_toe}"
+    words = "config: {prompt: brief, cases: 'spell_backward_level_1,spell_backward_level_2'}"
+    nim = "config: {prompt: brief, gamma: 1, cases: 'Nim-v0,Nim-v0-medium'}"
+    games = "config: {reset: {case: kuhn_poker, opponent: random}}"
+    environments = {"openspiel": ours, "reasoning-gym": words, "textarena": nim, server: games}
+    stages = "{window: 4, min_games: 4, threshold: 0.01, stages: [{name: first}, {name: second}]}"
+    mixed = [f"{{{config}, failure_replay: {{}}, curriculum: {stages}}}" for config in environments.values()]
+    # A colon in a name is typed with a backslash.
+    keys = [name.replace(":", r"\:") for name in environments]
+    typed = ", ".join(f"{key}: {value}" for key, value in zip(keys, mixed, strict=True))
+    settings = [f"data.custom_cls.config.environments={{{typed}}}"]
+    command = [
+        *TRAINER,
+        *settings,
+        f"trainer.default_local_dir={folder}",
+        f"+trainer.rollout_data_dir={rollouts}",
+        "algorithm=reinforce_plus_plus",
+        "veritas_rl.small_model.tokens=1200",
+        "trainer.total_training_steps=4",
+        "trainer.save_freq=2",
+        "veritas_rl.warm_up.steps=100",
+        "veritas_rl.evaluation=null",
+        "data.train_batch_size=16",
+    ]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    killed = ended(command, environment, lambda: has_stepped(folder, 2), signal.SIGKILL, tmp_path / "printed")
+    assert killed == -signal.SIGKILL
+    assert not psutil.wait_procs(naming(str(folder)), 30)[1]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "resuming from step 2 of 4" in done.stdout
+    dataset, _ = replayed(folder, rollouts, settings)
+    assert all(dataset.metrics()[f"{name}/failure_replay/share"] > 0 for name in environments)
+    by_case = {
+        "openspiel/tic_tac_toe",
+        "reasoning-gym/spell_backward_level_1",
+        "textarena/Nim",
+        server.replace(":", "/", 1),
+    }
+    assert {f"{name}/success" for name in by_case} <= metrics(folder)[0]["data"].keys()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import Server, ServerConnection, serve
 
@@ -22,7 +21,6 @@ from veritas_rl.envs.base import Reason, Reply, Score, Session, play
 from veritas_rl.envs.openenv import connection, schema
 from veritas_rl.envs.registry import get_environment, open_catalogue, task_from_dict, task_from_id
 from veritas_rl.errors import UserError
-from veritas_rl.serving.app import make_app
 from veritas_rl.serving.episodes import Episode
 from veritas_rl.serving.limits import Limits
 from veritas_rl.serving.offer import Offer, Start
@@ -40,26 +38,6 @@ class FirstListed:
 def first_listed(question: str) -> str:
     found = re.findall(r"^(\d+): ", question, re.MULTILINE)
     return f"\\boxed{{{found[0]}}}"
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Callable[[Limits], str]]:
-    """Starts servers of this package."""
-    running: list[tuple[uvicorn.Server, threading.Thread]] = []
-
-    def start(limits: Limits) -> str:
-        server = uvicorn.Server(uvicorn.Config(make_app([Offer("openspiel")], limits), port=0, log_level="error"))
-        thread = threading.Thread(target=server.run, daemon=True)
-        thread.start()
-        while not server.started:
-            time.sleep(0.01)
-        running.append((server, thread))
-        return f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-
-    yield start
-    for server, thread in running:
-        server.should_exit = True
-        thread.join(10)
 
 
 @pytest.fixture(scope="module")
@@ -383,7 +361,7 @@ def test_wrong_settings_are_one_line(url: str, settings: dict[str, Any], says: s
 def test_the_server_that_openenv_makes_pays_the_same_through_its_own_client(
     client_python: Callable[..., Path], tmp_path: Path, free_port: int
 ) -> None:
-    python = client_python("openenv==0.10.0")
+    python = client_python("openenv")
     plain = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
     made = subprocess.run([str(python.with_name("openenv")), "init", "echo"], cwd=tmp_path, env=plain, check=False)
     assert made.returncode == 0

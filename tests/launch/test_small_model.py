@@ -43,12 +43,17 @@ def test_each_legal_action_is_one_token_in_the_question_and_in_the_answer(case: 
 def test_a_lesson_has_every_reply_that_the_teacher_may_give() -> None:
     (task,) = tasks_of("hex(board_size=3)", 1)
     (turn,) = get_environment(task.env).start(task).turns()
-    lesson = small_model.lesson(task, "0")
+    (lesson,) = small_model.lessons_of(task, "0")
     assert lesson.messages == turn.messages
     assert lesson.replies == turn.answers
     traced = make_task("trace", "level_1", 3, prompt="brief")
     (turn,) = get_environment("trace").start(traced).turns()
-    assert small_model.lesson(traced, "0").replies == (turn.solution,)
+    (shown,) = small_model.lessons_of(traced, "0")
+    assert shown.replies == (turn.solution,)
+
+
+def test_a_task_without_a_solution_has_no_lesson() -> None:
+    assert small_model.lessons_of(make_task("reasoning-gym", "graph_color", 0), "0") == []
 
 
 def test_games_too_large_for_the_small_model_are_refused_by_name() -> None:
@@ -69,7 +74,7 @@ def test_the_warm_up_goes_on_until_held_out_replies_are_legal(tmp_path: Path) ->
     found = warm_up(
         model,
         tmp_path / "warm",
-        [small_model.lesson(task, "0") for task in tasks],
+        [lesson for task in tasks for lesson in small_model.lessons_of(task, "0")],
         steps=400,
         batch_size=16,
         learning_rate=3e-3,

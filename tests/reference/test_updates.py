@@ -19,7 +19,7 @@ import torch
 
 from veritas_rl.checkpoints.shards import whole_state
 from veritas_rl.envs.registry import open_catalogue
-from veritas_rl.launch.small_model import lesson
+from veritas_rl.launch.small_model import lessons_of
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.launch.warmup import warm_up
 
@@ -50,7 +50,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reference")
     start = build_tiny_model(folder / "start", seed=0, hidden_size=32, weights=0.1, embeddings=0.3)
     tasks = open_catalogue({"env": "openspiel", "defaults": {"openspiel": TASKS}}, "train", num_tasks_per_case=500)
-    lessons = [lesson(tasks[index], str(index)) for index in range(500)]
+    lessons = [one for index in range(500) for one in lessons_of(tasks[index], str(index))]
     settings: dict[str, Any] = {"steps": 60, "batch_size": 48, "learning_rate": 1e-2, "seed": 0}
     warm_up(start, folder / "model", lessons, **settings, on_step=lambda _: None)
     return folder / "model"

@@ -167,8 +167,13 @@ def _warmed_up(model: Path, tasks: Sequence[Task], run: Run, console: Console) -
     with progress(console, count, 0, "lesson", doing="warm-up") as advance:
         lessons: list[Lesson] = []
         for index, task in enumerate(prepared(itertools.islice(tasks, count))):
-            lessons.append(small_model.lesson(task, f"{settings.seed}/{index}"))
+            lessons += small_model.lessons_of(task, f"{settings.seed}/{index}")
             advance()
+    if not lessons:
+        raise UserError(
+            "no task has a solution that a new model could imitate: name a trained one with AGENT_MODEL_REPO_ID=..., "
+            "or set veritas_rl.warm_up=null"
+        )
     exam = small_model.Exam(run.questions(), asked)
     done, measured = 0, ""
     with progress(console, 100, 0, "percent", doing="warm-up", said=lambda: measured) as advance:

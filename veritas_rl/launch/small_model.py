@@ -28,6 +28,9 @@ LOOKED_AT = 32
 RANDOM = "random"
 """The teacher that gives each legal answer equally often."""
 
+SOLUTION = "solution"
+"""The teacher that gives the task's solution."""
+
 
 def warnings(tasks: Sequence[Task]) -> list[str]:
     """A warning for each case on which the small model is known to learn nothing."""
@@ -65,15 +68,17 @@ def check_size(tasks: Sequence[Task], words: Sequence[str], *, tokens: int, answ
             )
 
 
-def lesson(task: Task, seed: str) -> Lesson:
-    """A task's question with the replies of the environment's teacher."""
+def lessons_of(task: Task, seed: str) -> list[Lesson]:
+    """A task's question with the replies of the environment's teacher; none if the task has no solution to teach."""
     environment = get_environment(task.env)
     (turn,) = environment.start(task).turns()
     messages = tuple(dict(message) for message in turn.messages)
     if environment.teacher == RANDOM and turn.answers:
-        return Lesson(messages, turn.answers)
+        return [Lesson(messages, turn.answers)]
+    if environment.teacher == SOLUTION and not turn.solution:
+        return []
     teacher = make_bot(environment.teacher, task.env, seed)
-    return Lesson(messages, (teacher.act([turn])[0].text,))
+    return [Lesson(messages, (teacher.act([turn])[0].text,))]
 
 
 class Exam:
