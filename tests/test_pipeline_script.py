@@ -82,7 +82,7 @@ def test_from_demonstrations_to_a_merged_model_that_plays(
     assert AutoModelForCausalLM.from_pretrained(merged).num_parameters() == small_parameters
 
     # The merged model is served, and affinetes' own client evaluates it on a served environment.
-    python = client_python("affinetes==0.2.0")
+    python = client_python("affinetes")
     command = [sys.executable, "train/tools/serve.py", "--model", str(merged), "--engine", "own"]
     command += ["--env", "openspiel", "--games", "tic_tac_toe", "--config", "prompt=brief", "--opponents", "random"]
     serving = subprocess.Popen([*command, "--port", "0"], cwd=ROOT, stdout=subprocess.PIPE, text=True)

@@ -13,7 +13,7 @@ if [ $# -eq 0 ]; then
 fi
 taskset=$1
 shift
-packages=("verifiers==0.4.0")
+packages=("$(grep '^verifiers==' "$root/integrations/clients.txt")")
 while [ $# -gt 0 ] && [ "$1" != -- ]; do
     packages+=("$1")
     shift

@@ -22,7 +22,7 @@ def test_the_real_client_evaluates_fifty_at_once_and_plays_a_session(
     def first_listed(body: dict[str, Any], handler: Any) -> str:
         return f"\\boxed{{{re.findall(r'^([0-9]+): ', body['messages'][-1]['content'], re.MULTILINE)[0]}}}"
 
-    python = client_python("affinetes==0.2.0")
+    python = client_python("affinetes")
     url = serve([Offer("openspiel")]).url
     # Proxies are removed, because the client would also use them for addresses of this machine.
     plain = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}

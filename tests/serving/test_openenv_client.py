@@ -23,7 +23,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def python(client_python: Callable[..., Path]) -> Path:
-    return client_python("openenv==0.10.0", install=PACKAGE)
+    return client_python("openenv", install=PACKAGE)
 
 
 def run(*command: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
@@ -114,7 +114,7 @@ def test_a_grpo_script_of_trl_trains_two_steps(
     serve: Callable[..., Any], client_python: Callable[..., Path], tiny_model: Path, tmp_path: Path
 ) -> None:
     url = serve([Offer("openspiel", ["tic_tac_toe"])]).url
-    trl = ("trl==1.16.0", "openenv==0.10.0", "torch==2.13.0", "transformers==5.10.4")
+    trl = ("trl", "openenv", "torch==2.13.0", "transformers==5.10.4")
     python = client_python(*trl, install=PACKAGE)
     script = str(PACKAGE / "examples/trl_grpo.py")
     command = [str(python), script, "--model", str(tiny_model), "--url", url, "--steps", "2", "--output", str(tmp_path)]

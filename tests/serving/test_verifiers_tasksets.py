@@ -55,7 +55,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def python(client_python: Callable[..., Path]) -> Path:
-    return client_python("verifiers==0.4.0")
+    return client_python("verifiers")
 
 
 def command(python: Path, folder: Path, *options: str, extra: str = "") -> dict[str, Any]:
