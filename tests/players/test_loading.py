@@ -139,7 +139,7 @@ def test_a_server_plays_like_its_model(chat_server: Callable[..., Any], tiny_mod
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("mtcs", r"no player 'mtcs': .*bot \(random, solution, mcts, "),
+        ("mtcs", r"no player 'mtcs': .*bot \(random, solution, empty, mcts, "),
         ("mcts:many", "unknown player 'mcts:many'"),
         ("/no/such/folder", "there is no such folder"),
         ("nobody/nothing", r"nobody/nothing cannot be read"),

@@ -167,7 +167,7 @@ def test_training_checks_a_player_and_replaces_it_where_it_cannot_play() -> None
     with pytest.raises(UserError, match="nobody takes 9"):
         check_bot("keep:9", "pile", ["pile"])
     assert stand_in("keep:9", "pile", "pile") == "random"
-    with pytest.raises(UserError, match="unknown player 'keep:x': pile has random, solution, keep, keep:N"):
+    with pytest.raises(UserError, match="unknown player 'keep:x': pile has random, solution, empty, keep, keep:N"):
         make_bot("keep:x", "pile")
     assert "keep, keep:N  leaves a multiple of N, by default of 4\n" in describe("pile")
     with pytest.raises(UserError, match="unknown player 'keep'"):

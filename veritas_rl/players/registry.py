@@ -2,6 +2,7 @@
 
 random         a uniformly random legal answer; where answers cannot be listed, the solution of another task
 solution       the environment's own solution, if the environment has one
+empty          an empty reply
 
 An environment adds players of its own (`Environment.players`): OpenSpiel has mcts:SIMS and exact. Training also
 accepts:
@@ -19,6 +20,7 @@ from veritas_rl.envs.base import Player
 from veritas_rl.envs.environment import PlayerKind
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.errors import UserError
+from veritas_rl.players.empty import EmptyPlayer
 from veritas_rl.players.random import RandomPlayer
 from veritas_rl.players.solution import SolutionPlayer
 
@@ -42,6 +44,13 @@ KINDS = (
         pattern="solution",
         description="the environment's own solution",
         make=lambda name, seed: SolutionPlayer(),
+    ),
+    PlayerKind(
+        forms=("empty",),
+        pattern="empty",
+        description="an empty reply, which no environment should pay",
+        make=lambda name, seed: EmptyPlayer(),
+        level=lambda name: "easy",
     ),
 )
 """The players of every environment."""

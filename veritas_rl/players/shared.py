@@ -7,7 +7,7 @@ from veritas_rl.envs.base import Player, Reply, Turn
 from veritas_rl.parallel import Workers
 from veritas_rl.players.loading import NamedPlayer
 
-QUICK = ("random", "solution")
+QUICK = ("random", "solution", "empty")
 """The bots whose replies take less time than a request to another process."""
 
 
