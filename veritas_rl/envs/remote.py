@@ -69,7 +69,7 @@ class RemoteConfig(Settings):
     """The settings of the sessions of every kind of server.
 
     Attributes:
-        cases: The addresses of servers, as a list or a text with commas. The value becomes a tuple.
+        cases: The addresses of servers, as a list or a text with commas.
         context: "conversation" is one growing chat; "turn" trains each reply separately, with the earlier chat as its
             prompt.
         seconds: The most seconds for one call of the server.

@@ -65,7 +65,7 @@ class Settings(BaseModel):
     """The settings that every environment has. Those of an environment derive from it.
 
     Attributes:
-        cases: Names of cases, as a list or a text with commas; empty for all. The value becomes a tuple.
+        cases: Names of cases, as a list or a text with commas; empty for all.
         num_tasks_per_case: The number of tasks of each case.
         seed: The seed of the set of tasks.
         prompt: The kind of prompt, see `Manner`.

@@ -27,7 +27,7 @@ from safetensors.numpy import save_file
 from veritas_rl.checkpoints import adapter
 from veritas_rl.curriculum.replay import FailureReplayConfig
 from veritas_rl.curriculum.stages import CurriculumConfig
-from veritas_rl.envs.registry import ENVIRONMENTS, get_environment
+from veritas_rl.envs.registry import ADDRESSED, ENVIRONMENTS, LIBRARIES, get_environment
 from veritas_rl.envs.settings import Settings
 from veritas_rl.errors import exit_on_user_error
 from veritas_rl.generated_page import DOCS, page_command, templates
@@ -60,6 +60,9 @@ EXAMPLES = {
 
 EXAMPLE_RANK, EXAMPLE_ALPHA = 16, 32
 """Rank and alpha of the adapter in the examples."""
+
+EXAMPLE_ADDRESS = "http://127.0.0.1:8000"
+"""The address of a server in the examples."""
 
 SHOWN_MACHINES = (Hardware(cores=1, gpus=0, gpu_bytes=0), Hardware(cores=1, gpus=1, gpu_bytes=141 << 30))
 """The machines whose defaults the page compares."""
@@ -370,8 +373,12 @@ def render() -> dict[Path, str]:
         example_alpha=EXAMPLE_ALPHA,
         example_rank=EXAMPLE_RANK,
         environments={
-            env: setting_rows(env, [defaults_of(machine, f"environment={env}") for machine in SHOWN_MACHINES])
-            for env in ENVIRONMENTS
+            # No configuration has defaults of its own for those of others.
+            env: setting_rows(
+                env,
+                [defaults_of(machine, *[f"environment={env}"] * (env in ENVIRONMENTS)) for machine in SHOWN_MACHINES],
+            )
+            for env in (*ENVIRONMENTS, *LIBRARIES, *(f"{protocol}:{EXAMPLE_ADDRESS}" for protocol in ADDRESSED))
         },
         curriculum_rows=option_rows(CurriculumConfig),
         failure_rows=option_rows(FailureReplayConfig),

@@ -246,6 +246,7 @@ def test_a_game_with_a_fault_of_the_library_is_nobodys_mistake(monkeypatch: pyte
         )
     assert {reason for _, reason in result(session)} == {Reason.UNFINISHED}
     assert int(session.scores()[0].details["moves"]) < 500
+    assert str(session.scores()[0].details["fault"]).startswith("AttributeError: ")
 
 
 def test_brief_questions_leave_out_earlier_boards() -> None:

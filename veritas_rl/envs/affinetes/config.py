@@ -13,7 +13,7 @@ class AffinetesConfig(RemoteConfig):
     """The settings of the sessions of a server.
 
     Attributes:
-        cases: The addresses of servers, as a list or a text with commas. The value becomes a tuple.
+        cases: The addresses of servers, as a list or a text with commas.
         seed: The seed that is sent with each reset. It may determine deals, dice and the seat.
         prompt: Only "full", because the server writes the prompts.
         context: "conversation" is one growing chat; "turn" trains each reply separately, with the earlier chat as its

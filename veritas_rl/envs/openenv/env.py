@@ -107,7 +107,7 @@ class OpenEnvConfig(RemoteConfig):
     """The settings of the sessions of a server.
 
     Attributes:
-        cases: The addresses of servers, as a list or a text with commas. The value becomes a tuple.
+        cases: The addresses of servers, as a list or a text with commas.
         seed: The seed of the set of tasks. Each task has a seed of its own, which is sent with its reset.
         prompt: Only "full", because the server writes the prompts.
         context: "conversation" is one growing chat; "turn" trains each reply separately, with the earlier chat as its

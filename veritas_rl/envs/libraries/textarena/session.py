@@ -16,6 +16,9 @@ _BRACKETS = re.compile(r"\[[^\[\]\n]*\]")
 UNREADABLE = (ValueError, IndexError, KeyError)
 """What the library raises if it cannot read an answer, such as a number of thousands of digits."""
 
+MOST_OF_A_FAULT = 200
+"""The most characters of a fault of the library that a score keeps."""
+
 
 class TextArenaSession(Session):
     """A whole game.
@@ -61,8 +64,8 @@ class TextArenaSession(Session):
         except UNREADABLE:
             self._forfeit(seat, Reason.ILLEGAL)
             return
-        except Exception:  # a fault of the library
-            self._stop()
+        except Exception as error:  # a fault of the library
+            self._stop(f"{type(error).__name__}: {error}")
             return
         if accepted:
             self.actions = {seat: said}
@@ -94,8 +97,8 @@ class TextArenaSession(Session):
     def _ask(self) -> None:
         try:
             seat, shown = self._game.asked()
-        except Exception:  # a fault of the library
-            self._stop()
+        except Exception as error:  # a fault of the library
+            self._stop(f"{type(error).__name__}: {error}")
             return
         self._shown[seat] = shown
         if self._game.has_failed(seat):  # some games ask on
@@ -114,11 +117,12 @@ class TextArenaSession(Session):
             ),
         )
 
-    def _stop(self) -> None:
+    def _stop(self, fault: str = "") -> None:
         """End a game that has no result. A seat that has failed has made a mistake all the same."""
+        details = {"fault": fault[:MOST_OF_A_FAULT]} if fault else {}
         self._turns = ()
         self._scores = {
-            seat: self._score(seat, 0.0, Reason.ILLEGAL if self._game.has_failed(seat) else Reason.UNFINISHED)
+            seat: self._score(seat, 0.0, Reason.ILLEGAL if self._game.has_failed(seat) else Reason.UNFINISHED, details)
             for seat in range(self._game.seats)
         }
 
@@ -146,7 +150,9 @@ class TextArenaSession(Session):
                 found[seat] = self._score(seat, *_value(reward, game.seats), {"return": reward})
         return found
 
-    def _score(self, seat: int, value: float, reason: Reason, details: Mapping[str, float] | None = None) -> Score:
+    def _score(
+        self, seat: int, value: float, reason: Reason, details: Mapping[str, float | str] | None = None
+    ) -> Score:
         logged = {**(details or {}), "moves": self._moves, "mistakes": self._mistakes[seat]}
         return Score(value, reason is Reason.WON, reason, logged)
 
