@@ -38,7 +38,7 @@ LOG = logging.getLogger("mkdocs.hooks.site")
 def on_config(config: Any) -> Any:
     """Add the pages of folders to the menu."""
     if config.nav:
-        for title, folder in (("Games", "games"), ("Settings", "settings")):
+        for title, folder in (("Games", "games"), ("Linted", "linted"), ("Settings", "settings")):
             config.nav.append(
                 {title: [f"{folder}/{path.name}" for path in sorted((ROOT / "docs" / folder).glob("*.md"))]}
             )

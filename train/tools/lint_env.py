@@ -6,6 +6,8 @@ With at least 5 tasks for each case, the command also measures OpenSpiel's cases
 than the noise, whether good moves are paid best, and whether success depends on the move. That takes from 1 s a case
 (small board games) to about 10 s (chess, gin rummy) on one core; the other checks take a few seconds a case.
 
+With --page the findings of all cases are written as a page, with the cases that the environment refuses, and why.
+
 With --json the rows of three cases at a time are written as soon as they are done, and the same command resumes an
 interrupted run. Remove the file after a change of the environment.
 
@@ -13,6 +15,9 @@ Exit code 0: no finding. 1: findings. 2: an argument is wrong.
 """
 
 import argparse
+import inspect
+import shlex
+import sys
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -23,7 +28,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.configs import split_list
+from veritas_rl.envs.abilities import refused
 from veritas_rl.envs.lint import Row, lint, record, report
+from veritas_rl.envs.lint.page import page_of
+from veritas_rl.envs.lint.processes import open_environment
 from veritas_rl.envs.places import absolute, is_place
 from veritas_rl.envs.registry import environment_at, environment_named, environment_names
 from veritas_rl.envs.task import PROMPTS
@@ -47,10 +55,12 @@ def main() -> int:
     parser.add_argument(
         "--json", type=Path, help="the JSON file for the rows by case; cases that it already contains are skipped"
     )
+    parser.add_argument("--page", type=Path, help="the Markdown file for the findings by check")
     given = parser.parse_args()
     workers = read_workers(given.workers)
-    if given.json and not given.json.parent.is_dir():
-        raise UserError(f"--json: the folder {given.json.parent} does not exist: create it first")
+    for option, file in (("--json", given.json), ("--page", given.page)):
+        if file and not file.parent.is_dir():
+            raise UserError(f"{option}: the folder {file.parent} does not exist: create it first")
     env = _name_of(given.env)
     settings = {"env": env, "tasks": given.tasks, "prompt": given.prompt}
     before = record.read(given.json, settings) if given.json else {}
@@ -91,6 +101,11 @@ def main() -> int:
         cases = split_list(given.cases, "cases")
         rows = lint(env, cases, given.tasks, given.prompt, advance, workers, before, kept)
     report.show(rows, output)
+    if given.page:
+        environment = open_environment(env)
+        about, command = (inspect.getdoc(environment) or "").partition("\n\n")[0], shlex.join(["python", *sys.argv])
+        date = time.strftime("%Y-%m-%d")
+        write_whole(given.page, page_of(environment.name, about, rows, refused(environment), command, date))
     return int(any(row.findings for row in rows))
 
 

@@ -39,6 +39,20 @@ def name_of(environment: object, task: Task) -> TaskName:
 
 
 @runtime_checkable
+class RefusesCases(Protocol):
+    """It has cases, known by name, that cannot be used."""
+
+    def refused(self) -> Mapping[str, str]:
+        """The cases that cannot be used, or beginnings of their names, and why."""
+        ...
+
+
+def refused(environment: object) -> Mapping[str, str]:
+    """The cases that cannot be used, and why."""
+    return environment.refused() if isinstance(environment, RefusesCases) else {}
+
+
+@runtime_checkable
 class NumbersTasks(Protocol):
     """Its tasks have numbers."""
 

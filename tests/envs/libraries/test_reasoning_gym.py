@@ -21,6 +21,7 @@ from veritas_rl.envs.base import Reason, Reply, Score
 from veritas_rl.envs.libraries import installed
 from veritas_rl.envs.libraries.reasoning_gym import sets
 from veritas_rl.envs.libraries.reasoning_gym.scoring import Question, paid_answer
+from veritas_rl.envs.lint import lint
 from veritas_rl.envs.registry import get_environment, make_task, open_catalogue
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
@@ -300,6 +301,15 @@ def test_a_set_without_two_splits_says_so() -> None:
     task = make_task("reasoning-gym", "game_of_life_halting_level_4", 0, split="val")
     with pytest.raises(UserError, match="too few different ones"):
         get_environment("reasoning-gym").start(task)
+
+
+def test_the_linter_finds_what_the_bare_library_pays_and_repeats() -> None:
+    place = f"{Path(__file__).parents[3] / 'benchmarks/bare_reasoning_gym.py'}:BareReasoningGym"
+    rows = lint(place, ["letter_counting", "ransom_note", "chain_sum"], 4)
+    found = {(row.case, row.check) for row in rows if row.findings}
+    assert ("ransom_note", "same in any process") in found
+    assert {("chain_sum", "splits apart"), ("chain_sum", "seeds differ")} <= found
+    assert all("composite" not in row.case for row in rows)
 
 
 @pytest.mark.parametrize(("found", "message"), [(None, "is not installed"), ("0.1.9", "its sets differ")])

@@ -236,13 +236,16 @@ def run_tool(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_command_line() -> None:
+def test_the_command_line(tmp_path: Path) -> None:
     done = run_tool("--cases", "tic_tac_toe,hex(board_size=5)", "--tasks", "2", "--prompt", "brief")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "no findings in 2 cases" in done.stdout
     assert "prompt=brief lists no answers" in done.stdout
-    done = run_tool("--env", "broken:EmptyPays", "--cases", "tic_tac_toe", "--tasks", "1")
+    page = tmp_path / "page.md"
+    done = run_tool("--env", "broken:EmptyPays", "--cases", "tic_tac_toe", "--tasks", "1", "--page", str(page))
     assert done.returncode == 1
+    assert re.search(r"^1 of 1 cases have findings \([0-9-]{10}\)\.$", page.read_text(), re.M)
+    assert re.search(r"^\| mistakes pay nothing \| all 1 \| `openspiel/.*paid 0\.5 as drawn", page.read_text(), re.M)
     assert re.search(r"openspiel/tic_tac_toe/move#0: .*paid 0\.5 as drawn", done.stdout)
     done = run_tool("--env", "openspiel", "--cases", "hxe")
     assert done.returncode == 2

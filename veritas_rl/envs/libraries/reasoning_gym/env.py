@@ -179,6 +179,10 @@ class ReasoningGymEnvironment(Environment):
         question = self.question(task) if turn is None else turn.view
         return f"{task.case}/{digest(question.text):016x}"
 
+    def refused(self) -> Mapping[str, str]:
+        """The sets and levels that cannot be used, and why."""
+        return {**sets.REFUSED, **sets.REFUSED_LEVELS}
+
     def audit(self) -> Audit:
         return SingleAnswerAudit(self.start)
 

@@ -60,7 +60,7 @@ def judge(question: Question, reply: Reply, name: str, brief: bool, partly: bool
     """The score of a reply.
 
     Args:
-        question: The question.
+        question: A question that `can_be_answered`, so that its right answer need not be scored again.
         reply: Any reply.
         name: The question's set.
         brief: Whether the reply is the answer if it marks none.
@@ -69,7 +69,8 @@ def judge(question: Question, reply: Reply, name: str, brief: bool, partly: bool
     said = read(reply, brief)
     if isinstance(said, Reason):
         return Score(0.0, False, said)
-    value = paid_answer(name, question, said)
+    right = question.truth is not None and said == question.truth.strip()
+    value = 1.0 if right else paid_answer(name, question, said)
     details = {"answer": said, "value_source": "exact"}
     if value == 1:
         return Score(1.0, True, Reason.CORRECT, details)
@@ -83,7 +84,7 @@ def read(reply: Reply, brief: bool) -> str | Reason:
 
 def solution(truth: str, brief: bool) -> str:
     """A reply with an answer: the answer itself if a brief question is answered so, else in an answer mark."""
-    return truth if brief and read(Reply(truth), True) == truth.strip() else f"<answer>{truth}</answer>"
+    return truth if brief and read(Reply(truth), True) == truth.strip() else _marked(truth)
 
 
 def paid_answer(name: str, question: Question, answer: str) -> float:
@@ -122,8 +123,12 @@ def can_be_answered(name: str, question: Question) -> bool:
     if question.truth is None:
         return True
     bare = question.truth.strip()
-    readable = all(read(Reply(solution(question.truth, brief)), brief) == bare for brief in (True, False))
-    return readable and paid_answer(name, question, bare) == 1
+    # `solution` gives a brief answer without a mark only if that can be read.
+    return read(Reply(_marked(question.truth)), False) == bare and paid_answer(name, question, bare) == 1
+
+
+def _marked(truth: str) -> str:
+    return f"<answer>{truth}</answer>"
 
 
 def _scored(question: Question, answer: str) -> float:

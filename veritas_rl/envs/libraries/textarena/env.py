@@ -81,6 +81,7 @@ class TextArenaConfig(SingleAnswerConfig):
         past_opponent_share: With opponent=self, the share of games against an earlier checkpoint of the same run.
         prompt: "full" shows all that was said; "brief" shows the rules, the game's messages and the last board.
         max_moves: The most answers of a game, over all seats. A longer game is stopped and pays nothing.
+        reward: Only "outcome": what a seat gets at the end, from 0 to 1.
         gamma: The discount of the reward for each later answer of the same seat.
 
     Raises:
@@ -187,6 +188,10 @@ class TextArenaEnvironment(Environment):
                 found.append(turn.messages[0]["content"])
                 session.step({turn.seat: Reply(turn.view.draw(drawing))})
         return found
+
+    def refused(self) -> Mapping[str, str]:
+        """The games that cannot be played, and why."""
+        return games.refused()
 
     def audit(self) -> Audit:
         return TextArenaAudit()

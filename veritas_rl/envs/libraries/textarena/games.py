@@ -73,12 +73,14 @@ def names() -> tuple[str, ...]:
     return tuple(case for case in registered() if not re.search(r"-(train|raw)$", case) and not why_refused(case))
 
 
+def refused() -> dict[str, str]:
+    """The games that cannot be played, and why."""
+    return REFUSED | (dict.fromkeys(UNREADABLE, _PYTHON) if sys.version_info < (3, 12) else {})
+
+
 def why_refused(case: str) -> str:
     """Why a game cannot be used; "" if it can."""
-    game = game_of(case)
-    if game in UNREADABLE and sys.version_info < (3, 12):
-        return _PYTHON
-    return REFUSED.get(game, "")
+    return refused().get(game_of(case), "")
 
 
 def game_of(case: str) -> str:
