@@ -373,12 +373,15 @@ def render() -> dict[Path, str]:
         example_alpha=EXAMPLE_ALPHA,
         example_rank=EXAMPLE_RANK,
         environments={
-            # No configuration has defaults of its own for those of others.
-            env: setting_rows(
-                env,
-                [defaults_of(machine, *[f"environment={env}"] * (env in ENVIRONMENTS)) for machine in SHOWN_MACHINES],
-            )
-            for env in (*ENVIRONMENTS, *LIBRARIES, *(f"{protocol}:{EXAMPLE_ADDRESS}" for protocol in ADDRESSED))
+            **{
+                env: setting_rows(env, [defaults_of(machine, f"environment={env}") for machine in SHOWN_MACHINES])
+                for env in ENVIRONMENTS
+            },
+            # No configuration has defaults for those of others.
+            **{
+                env: setting_rows(env, configurations)
+                for env in (*LIBRARIES, *(f"{protocol}:{EXAMPLE_ADDRESS}" for protocol in ADDRESSED))
+            },
         },
         curriculum_rows=option_rows(CurriculumConfig),
         failure_rows=option_rows(FailureReplayConfig),

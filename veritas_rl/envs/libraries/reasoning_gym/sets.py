@@ -144,6 +144,11 @@ def asked(case: str, index: int) -> Question:
             entry = made[place]
         except Exception as error:
             raise NotMade(f"{NAME} failed to make question {index} of {case}") from error
+    return question_of(made, entry)
+
+
+def question_of(made: Any, entry: Any) -> Question:
+    """The question of an entry of the library's set."""
 
     def score(answer: str) -> float:
         with Alone():

@@ -65,7 +65,7 @@ class TextArenaSession(Session):
             self._forfeit(seat, Reason.ILLEGAL)
             return
         except Exception as error:  # a fault of the library
-            self._stop(f"{type(error).__name__}: {error}")
+            self._stop(error)
             return
         if accepted:
             self.actions = {seat: said}
@@ -98,7 +98,7 @@ class TextArenaSession(Session):
         try:
             seat, shown = self._game.asked()
         except Exception as error:  # a fault of the library
-            self._stop(f"{type(error).__name__}: {error}")
+            self._stop(error)
             return
         self._shown[seat] = shown
         if self._game.has_failed(seat):  # some games ask on
@@ -117,9 +117,9 @@ class TextArenaSession(Session):
             ),
         )
 
-    def _stop(self, fault: str = "") -> None:
+    def _stop(self, fault: Exception | None = None) -> None:
         """End a game that has no result. A seat that has failed has made a mistake all the same."""
-        details = {"fault": fault[:MOST_OF_A_FAULT]} if fault else {}
+        details = {"fault": f"{type(fault).__name__}: {fault}"[:MOST_OF_A_FAULT]} if fault else {}
         self._turns = ()
         self._scores = {
             seat: self._score(seat, 0.0, Reason.ILLEGAL if self._game.has_failed(seat) else Reason.UNFINISHED, details)
