@@ -38,25 +38,29 @@ from veritas_rl.seeding import generator
 SETS = ("chain_sum", "caesar_cipher", "count_primes", "mini_sudoku", "word_sorting")
 GAMES = ("TicTacToe-v0", "ConnectFour-v0", "KuhnPoker-v0", "Othello-v0-small", "2048-v0-easy", "LiarsDice-v0")
 QUESTIONS, PLAYED, LONGEST = 60, 10, 40
-MOST_ASKED = 1000
-"""The most questions of a set in all rounds. None is asked twice, because it would be remembered."""
 
 
 class Asked:
     """Questions of sets, each new: the next tasks here, and for the bare library the items that these draw first.
 
     Args:
+        names: The sets.
         each: The questions of a set in a round.
+        rounds: The rounds. No question is asked twice, because it would be remembered.
+        first: The number of the first task of each set.
     """
 
-    def __init__(self, names: Sequence[str], each: int, first: int) -> None:
+    def __init__(self, names: Sequence[str], each: int, rounds: int, first: int) -> None:
         self._names, self._each = names, each
-        ks = range(first, first + MOST_ASKED)
-        self._tasks = {name: iter([make_task(sets.NAME, name, k) for k in ks]) for name in names}
+        ks = range(first, first + each * rounds)
+        tasks = {name: [make_task(sets.NAME, name, k) for k in ks] for name in names}
+        self._tasks = {name: iter(some) for name, some in tasks.items()}
         self._items = {
-            name: iter([generator(make_task(sets.NAME, name, k).chance_seed).randrange(1 << 31) for k in ks])
-            for name in names
+            name: iter([generator(task.chance_seed).randrange(1 << 31) for task in some])
+            for name, some in tasks.items()
         }
+        self.failed = 0
+        """How many questions the bare library could not make."""
 
     def here(self) -> int:
         environment = get_environment(sets.NAME)
@@ -76,7 +80,8 @@ class Asked:
                 try:
                     item = data[0 if remade else index]
                 except Exception:
-                    continue  # the library fails to make a few questions; here another one is made
+                    self.failed += 1  # here another question is made
+                    continue
                 data.score_answer(item["answer"] or "none", item)
         return len(self._names) * self._each
 
@@ -130,11 +135,12 @@ def main() -> None:
     for column in ("library", "case", "here", "bare", "ratio"):
         table.add_column(column, justify="left" if column in ("library", "case") else "right")
     sides: list[tuple[str, str, Way, Way]] = []
+    asked: list[Asked] = []
     for names, each in ((sets.names(), 2), *(((name,), QUESTIONS) for name in SETS)):
         case = names[0] if len(names) == 1 else f"all {len(names)}"
-        # The sets of the first row are asked again in the others.
-        asked = Asked(names, each, 0 if len(names) > 1 else MOST_ASKED)
-        sides.append((sets.NAME, case, asked.here, asked.bare))
+        # The sets of the first row are asked again in the others. One more round warms caches.
+        asked.append(Asked(names, each, rounds + 1, first=len(asked) * QUESTIONS * (rounds + 1)))
+        sides.append((sets.NAME, case, asked[-1].here, asked[-1].bare))
     every = [case for case in games.names() if case.endswith("-v0")]
     for cases, number in ((every, 1), *(((case,), PLAYED) for case in GAMES)):
         case = cases[0] if len(cases) == 1 else f"all {len(cases)}"
@@ -146,6 +152,8 @@ def main() -> None:
         each = [f"{median(found[side]):,.0f}" for side in ("here", "bare")]
         table.add_row(library, case, *each, ratio(found["here"], found["bare"]))
     console.print(table)
+    if failed := sum(one.failed for one in asked):
+        console.print(f"reasoning-gym failed to make {failed} questions")
 
 
 if __name__ == "__main__":
