@@ -109,7 +109,7 @@ def ended(
 
 
 def replayed(
-    folder: Path, rollouts: Path, settings: Sequence[str], tasks: int = 16
+    folder: Path, rollouts: Path, settings: Sequence[str], *, games: bool = False
 ) -> tuple[DynamicEnvDataset, list[str]]:
     """Draw the tasks of a run again, as if it had never been interrupted, and compare them with those of each step.
 
@@ -119,7 +119,7 @@ def replayed(
         folder: The folder of the run's checkpoints.
         rollouts: The folder of verl's files of replies.
         settings: The overrides that set the dataset.
-        tasks: The number of tasks in a step.
+        games: Whether there are whole games, each reply of which is a row with the game's score.
 
     Returns:
         The dataset after the last step, and what it said.
@@ -128,9 +128,10 @@ def replayed(
     data = compose_configuration(["hardware=cpu", "start=made", "rollout=transformers", *typed]).data
     dataset, messages = DynamicEnvDataset("train", None, data), list[str]()
     for step, record in enumerate(metrics(folder), start=1):
-        drawn = {row["reward_model"]["ground_truth"]: row["index"] for row in (dataset[k] for k in range(tasks))}
+        drawn = {row["reward_model"]["ground_truth"]: row["index"] for row in (dataset[k] for k in range(16))}
         replies = [json.loads(line) for line in (rollouts / f"{step}.jsonl").read_text().splitlines()]
-        # Each reply of a game is a row with the game's score. Rows that fill the batch come last.
+        assert games or len(replies) == len(drawn)
+        # The rows that fill a batch of games come last.
         scores = {reply["gts"]: reply["score"] for reply in reversed(replies)}
         assert sorted(scores) == sorted(drawn)
         messages += dataset.record({drawn[task]: (score, float(score == 1)) for task, score in scores.items()})
@@ -494,7 +495,7 @@ def test_environments_of_others_mix_with_ours_and_go_on_after_a_kill(
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "resuming from step 2 of 4" in done.stdout
-    dataset, _ = replayed(folder, rollouts, settings)
+    dataset, _ = replayed(folder, rollouts, settings, games=True)
     assert all(dataset.metrics()[f"{name}/failure_replay/share"] > 0 for name in environments)
     by_case = {
         "openspiel/tic_tac_toe",
