@@ -142,6 +142,9 @@ class Reply:
 MEASURE = "measure/"
 """The prefix of a game's own measures in the details of a score."""
 
+FAULT = "fault"
+"""The name of the exception of the environment that has ended a game, in the details of a score."""
+
 
 @dataclass(frozen=True)
 class Score:

@@ -138,6 +138,20 @@ class _Linear(_Scored):
         return dataclasses.replace(score, value=0.5 + float(won) / 246) if won is not None else score
 
 
+class _Draws(View):
+    """A view that can draw an answer."""
+
+    def draw(self, drawing: Random) -> str:
+        return f"\\boxed{{{drawing.choice(self.actions)}}}"
+
+
+class _DrawnLinear(_Linear):
+    """As `_Linear`, with answers that are not listed."""
+
+    def turns(self) -> Sequence[Turn]:
+        return [dataclasses.replace(turn, answers=(), view=_Draws(**vars(turn.view))) for turn in super().turns()]
+
+
 class _OnePlayout(_Scored):
     def scored(self, seat: int, score: Score) -> Score:
         if score.details.get("value_source") != "playouts":
@@ -272,6 +286,7 @@ HashedPay = broken(_HashedPay)
 LotteryPay = broken(_LotteryPay)
 AssumesOne = broken(_AssumesOne)
 Linear = broken(_Linear)
+DrawnLinear = broken(_DrawnLinear)
 OnePlayout = broken(_OnePlayout)
 ErrorUntold = broken(_ErrorUntold)
 SecondSeatPaysLess = broken(_SecondSeatPaysLess)

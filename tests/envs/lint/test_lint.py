@@ -120,6 +120,7 @@ def test_checks_apply_where_they_should(clean: list[Row]) -> None:
         ("DeafToTheCount", "tic_tac_toe", SETTINGS, "num_tasks_per_case is read by nobody"),  # defect 7
         ("FirstGameAlone", "tic_tac_toe", SETTINGS, "gives hex alone, without go, chess"),  # defect 8
         ("Linear", "backgammon", "wins above losses", "wins are worth"),  # defect 9
+        ("DrawnLinear", "tic_tac_toe", "wins above losses", "wins are worth"),
         ("OnePlayout", "goofspiel", "value of many playouts", "one single playout"),  # defect 10
         ("ErrorUntold", "goofspiel", "value of many playouts", "without its error"),
         ("ShowsTheState", "kuhn_poker", "nothing hidden shown", "shows what is hidden"),

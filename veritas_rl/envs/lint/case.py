@@ -13,6 +13,8 @@ GAMES = 8
 """The most whole games that are played of a case."""
 DECISIONS = 600
 """The most decisions in all whole games of a case together; further games are cut."""
+DRAWN_DECISIONS = 120
+"""As `DECISIONS`, in games whose answers are not listed: for each answer many are tried on a copy of the game."""
 TWIN_GAMES, TWIN_DECISIONS = 2, 60
 """The number of whole games that are repeated in other processes, and the most decisions of each."""
 
@@ -68,7 +70,8 @@ class Case:
     @cached_property
     def played(self) -> list[tuple[Task, list[list[Turn]], dict[int, Score]]]:
         """Whole games by `random_game`: the turns of each step, and the scores."""
-        found, left = [], DECISIONS
+        listed = any(turn.answers for _, turns in self.asked for turn in turns)
+        found, left = [], DECISIONS if listed else DRAWN_DECISIONS
         for task in self.games[:GAMES]:
             if left <= 0:
                 break

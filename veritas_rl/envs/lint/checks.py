@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from veritas_rl.envs.base import Reason, Reply, Score, Turn, shape
+from veritas_rl.envs.base import FAULT, Reason, Reply, Score, Turn, shape
 from veritas_rl.envs.lint.case import Case, said
 from veritas_rl.envs.lint.findings import Log, NotApplicable, quote
 from veritas_rl.envs.lint.hostile import hostile
@@ -39,7 +39,7 @@ def mistakes_pay_nothing(case: Case, log: Log) -> str:
 
 
 def values_in_range(case: Case, log: Log) -> str:
-    """Values and rewards are in [0, 1], and answers and random games raise no errors."""
+    """Values and rewards are in [0, 1], and answers and random games raise no errors and end without a fault."""
     scores: list[tuple[Task, Score]] = []
     for item, (outcome, found) in zip(case.items, case.settled, strict=True):
         task = item.task_in(case.environment)
@@ -50,6 +50,9 @@ def values_in_range(case: Case, log: Log) -> str:
     for task, score in scores:
         if not all(0 <= value <= 1 for value in (score.value, *rewards(score, task))):
             log.found(task.id, f"value {score.value:.6g} ({score.reason})")
+    faults = dict.fromkeys((task.id, str(score.details[FAULT])) for task, score in scores if FAULT in score.details)
+    for task_id, fault in faults:
+        log.found(task_id, f"a game failed: {quote(fault)}")
     _report_broken(case, log)
     values = [score.value for _, score in scores]
     return f"{len(values)} values" + (f" from {min(values):.3g} to {max(values):.3g}" if values else "")

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import IO, Any
 
-from veritas_rl.envs.base import Reply, Score, Turn
+from veritas_rl.envs.base import DrawsReplies, Reply, Score, Turn
 from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.lint.findings import named
 from veritas_rl.envs.places import is_place
@@ -82,6 +82,8 @@ def open_environment(name: str) -> Environment:
 def random_game(environment: Environment, task: Task, limit: int) -> tuple[list[list[Turn]], dict[int, Score]]:
     """Play a task with random legal answers. Tasks with an even number `k` prefer the last answer, see `LEANING`.
 
+    Answers that are not listed are drawn, as for the random player. If they cannot be drawn, the replies are empty.
+
     Returns:
         The turns of every step, and the scores by seat.
 
@@ -100,9 +102,9 @@ def random_game(environment: Environment, task: Task, limit: int) -> tuple[list[
 
 
 def _random_reply(task: Task, step: int, turn: Turn) -> Reply:
-    if not turn.answers:
-        return Reply("")
     random = generator("lint", task.id, step, turn.seat)
+    if not turn.answers:
+        return Reply(turn.view.draw(random) if isinstance(turn.view, DrawsReplies) else "")
     if task.k % 2 == 0 and random.random() < LEANING:
         return Reply(turn.answers[-1])
     return Reply(random.choice(turn.answers))

@@ -57,12 +57,20 @@ class TextArenaManner(Manner):
 
 
 @dataclass(frozen=True)
+class TextArenaPay(Pay):
+    """The pay of a game, which the library decides."""
+
+    rewards: ClassVar[tuple[str, ...]] = ("outcome",)
+
+
+@dataclass(frozen=True)
 class TextArenaTask(Task):
     """One game."""
 
     mode: str = "episode"
     parameters: TextArenaParameters = TextArenaParameters()
     manner: TextArenaManner = TextArenaManner()
+    pay: TextArenaPay = TextArenaPay()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -89,7 +97,7 @@ class TextArenaConfig(SingleAnswerConfig):
     """
 
     modes: ClassVar[tuple[str, ...]] = ("episode",)
-    part_types = (TextArenaParameters, TextArenaManner, Pay)
+    part_types = (TextArenaParameters, TextArenaManner, TextArenaPay)
 
     mode: str = "episode"
     seats: Annotated[int, at_least(0)] = 0
@@ -143,7 +151,7 @@ class TextArenaEnvironment(Environment):
 
     def catalogue(self, config: TextArenaConfig, split: str) -> Sequence[Task]:
         """The tasks: `num_tasks_per_case` of each game, game by game."""
-        parameters, pay = config.part(TextArenaParameters), config.part(Pay)
+        parameters, pay = config.part(TextArenaParameters), config.part(TextArenaPay)
 
         def make(case: str, k: int) -> Task:
             seats = config.seats or games.least_seats(case)

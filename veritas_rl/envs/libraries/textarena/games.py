@@ -22,6 +22,7 @@ _KEY = "a model of an API judges its games, which needs a key and the network"
 _WORDS = "it needs word lists that NLTK downloads"
 _FILES = "its files are missing in the package"
 _PYTHON = "Python before 3.12 cannot read its source"
+_SEARCHED = "the library searches for minutes for some of its boards"
 
 REFUSED = {
     **dict.fromkeys(("Debate", "GuessWho", "ScenarioPlanning", "TwentyQuestions"), _KEY),
@@ -35,8 +36,9 @@ REFUSED = {
     **dict.fromkeys(("ScorableGames", "UsedCar", "UsedCarNegotiation"), _FILES),
     "BabyAiText": "it needs the package gym",
     "CharacterConclave": "it fails at the first message",
+    **dict.fromkeys(("Sokoban-v0-medium", "Sudoku-v0-hard"), _SEARCHED),
 }
-"""Games that cannot be played, and why."""
+"""Games, and ids of single variants, that cannot be played, and why."""
 
 UNREADABLE = ("Checkers", "Chess", "IteratedStagHunt", "Klondike", "ReverseTicTacToe", "UltimateTexasHoldem")
 """Games whose source needs Python 3.12."""
@@ -74,13 +76,13 @@ def names() -> tuple[str, ...]:
 
 
 def refused() -> dict[str, str]:
-    """The games that cannot be played, and why."""
+    """The games, and ids of single variants, that cannot be played, and why."""
     return REFUSED | (dict.fromkeys(UNREADABLE, _PYTHON) if sys.version_info < (3, 12) else {})
 
 
 def why_refused(case: str) -> str:
     """Why a game cannot be used; "" if it can."""
-    return refused().get(game_of(case), "")
+    return refused().get(case) or refused().get(game_of(case), "")
 
 
 def game_of(case: str) -> str:
