@@ -485,6 +485,7 @@ def test_rays_workers_get_the_variables_of_a_run_and_no_secret(run: RlRun, monke
         ({}, ["veritas_rl.games_to_show=-1"], "veritas_rl.games_to_show=-1 must be an integer"),
         # Every stage of the curriculum has its own opponent; only validation uses this one.
         ({}, ["episode", "data.custom_cls.config.adapter_config.opponent=bananas"], "unknown player 'bananas'"),
+        ({}, ["episode", "veritas_rl.evaluation.opponents=[random,mtcs]"], "no player 'mtcs': there is no such folder"),
         ({}, ["trainer.resume_mode=maybe"], "trainer.resume_mode=maybe is not supported: set it to auto, disable or"),
     ],
 )

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM
 
 from veritas_rl.envs.base import Turn
 from veritas_rl.errors import UserError
-from veritas_rl.players.loading import NamedPlayer, ReplySettings, check_player, open_player
+from veritas_rl.players.loading import NamedPlayer, ReplySettings, check_player, open_player, players_in
 
 SETTINGS = ReplySettings(max_tokens=6)
 TURNS = [Turn(0, ({"role": "user", "content": text},), (), dice=(text,)) for text in ("one", "two", "three")]
@@ -148,6 +148,14 @@ def test_a_server_plays_like_its_model(chat_server: Callable[..., Any], tiny_mod
 def test_a_name_that_is_no_player_is_refused(name: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message):
         open_player(name, "openspiel", SETTINGS, tmp_path)
+
+
+def test_an_environment_meets_those_opponents_of_a_mixture_that_it_has() -> None:
+    assert players_in("openspiel", ["random", "mcts:50"]) == ("random", "mcts:50")
+    assert players_in("lgc-v2", ["mcts:50", "random", "http://host:8000/v1"]) == ("random", "http://host:8000/v1")
+    assert players_in("lgc-v2", []) == ()
+    with pytest.raises(UserError, match=r"no player 'mcts:50': .*bot \(random, solution, empty\)"):
+        players_in("lgc-v2", ["mcts:50"])
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:

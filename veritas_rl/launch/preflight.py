@@ -31,7 +31,7 @@ from veritas_rl.launch.configuration import (
 )
 from veritas_rl.launch.recipes import Recipe
 from veritas_rl.launch.stall_watch import Bound
-from veritas_rl.players.loading import check_player
+from veritas_rl.players.loading import check_player, players_in
 from veritas_rl.players.registry import ALL_SEATS, CHECKPOINT, PAST, check_bot, is_model, stand_in
 from veritas_rl.verl_plugin import algorithms, dropout
 
@@ -270,6 +270,22 @@ def check_opponents(catalogues: Iterable[Sequence[Task]], device: str) -> None:
             check_bot(name, env, [case] if stand_in(name, env, case) == name else [])
 
 
+def check_judges(configuration: DictConfig) -> None:
+    """Check the opponents against which whole games are judged after training.
+
+    Raises:
+        UserError: One is a player of no environment, or none is a player of one of the environments.
+    """
+    asked = configuration.veritas_rl.evaluation
+    played = dict.fromkeys(task.env for task in spread(tasks_of(configuration, "val")) if task.mode == "episode")
+    if asked is None or not played:
+        return
+    known = {name for env in played for name in players_in(env, asked.opponents)}
+    for name in asked.opponents:
+        if name not in known:
+            check_player(name, next(iter(played)))
+
+
 def _opponents_of(catalogue: Sequence[Task]) -> Iterator[tuple[str, str, str]]:
     for task in spread(catalogue):
         yield task.manner.opponent, task.env, task.case
@@ -372,6 +388,7 @@ def check(configuration: DictConfig, overrides: Sequence[str], recipe: Recipe | 
     # Validation uses the configured opponent. Training uses the opponent of each stage.
     catalogues = [*stages_of(configuration), *(tasks_of(configuration, split) for split in SPLITS)]
     check_opponents(catalogues, configuration.trainer.device)
+    check_judges(configuration)
 
 
 def stages_of(configuration: DictConfig) -> list[Sequence[Task]]:

@@ -279,7 +279,7 @@ class RlRun(Run):
         # These import matplotlib and torch, which a dry run does not need.
         from veritas_rl.judging import evaluation_report
         from veritas_rl.judging.evaluation import Settings, evaluate
-        from veritas_rl.players.loading import ReplySettings
+        from veritas_rl.players.loading import ReplySettings, players_in
 
         rollout, asked = self.configuration.actor_rollout_ref.rollout, self.configuration.veritas_rl.evaluation
         for part, tasks in played:
@@ -288,7 +288,7 @@ class RlRun(Run):
                 checkpoint=str(model),
                 env=part.env,
                 compare=str(start),
-                opponents=tuple(asked.opponents),
+                opponents=players_in(part.env, asked.opponents),
                 games=asked.games,
                 cases=",".join(dict.fromkeys(task.case for task in tasks)),
                 seed=self.configuration.veritas_rl.seed,

@@ -14,7 +14,7 @@ smollm2-135m                        a model in a Python package, see `checkpoint
 import hashlib
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -206,6 +206,26 @@ def check_player(name: str, env: str) -> None:
         f"no player {name!r}: there is no such folder, and the name is no hub id such as "
         f"Qwen/Qwen3-4B-Instruct-2507, no http address, and no bot ({', '.join(forms_of(env))})"
     )
+
+
+def players_in(env: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Those of the names that are players of an environment. A run of several environments has one list of opponents.
+
+    Raises:
+        UserError: There are names, and none of them is a player.
+    """
+    found: list[str] = []
+    refused: list[UserError] = []
+    for name in names:
+        try:
+            check_player(name, env)
+        except UserError as error:
+            refused.append(error)
+        else:
+            found.append(name)
+    if refused and not found:
+        raise refused[0]
+    return tuple(found)
 
 
 def _in_folder(folder: Path, merged: Path, base: str | None) -> ModelFiles:
