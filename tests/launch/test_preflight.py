@@ -486,6 +486,9 @@ def test_rays_workers_get_the_variables_of_a_run_and_no_secret(run: RlRun, monke
         # Every stage of the curriculum has its own opponent; only validation uses this one.
         ({}, ["episode", "data.custom_cls.config.adapter_config.opponent=bananas"], "unknown player 'bananas'"),
         ({}, ["episode", "veritas_rl.evaluation.opponents=[random,mtcs]"], "no player 'mtcs': there is no such folder"),
+        ({}, ["episode", "veritas_rl.evaluation.opponents=[mcts:many]"], "unknown player 'mcts:many'"),
+        ({}, ["episode", "veritas_rl.evaluation.opponents=[]"], "evaluation.opponents=[] must be a list of players"),
+        ({}, ["episode", "veritas_rl.evaluation.opponents=random"], "opponents=random must be a list of players"),
         ({}, ["trainer.resume_mode=maybe"], "trainer.resume_mode=maybe is not supported: set it to auto, disable or"),
     ],
 )

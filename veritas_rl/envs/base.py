@@ -143,7 +143,7 @@ MEASURE = "measure/"
 """The prefix of a game's own measures in the details of a score."""
 
 FAULT = "fault"
-"""The name of the exception of the environment that has ended a game, in the details of a score."""
+"""The key of the details of a score that has the environment's error, if an error has ended the game."""
 
 
 @dataclass(frozen=True)

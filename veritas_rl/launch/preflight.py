@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from veritas_rl.checkpoints.adapter import (
     EMBEDDINGS,
@@ -19,7 +19,7 @@ from veritas_rl.checkpoints.adapter import (
 )
 from veritas_rl.curriculum.mixture import open_sources, split_of
 from veritas_rl.envs.custom_reward import CustomReward
-from veritas_rl.envs.registry import spread
+from veritas_rl.envs.registry import get_environment, spread
 from veritas_rl.envs.task import SPLITS, Task
 from veritas_rl.errors import UserError
 from veritas_rl.launch import keys, limits, machine_checks, quantization, shared_prompts
@@ -32,7 +32,7 @@ from veritas_rl.launch.configuration import (
 from veritas_rl.launch.recipes import Recipe
 from veritas_rl.launch.stall_watch import Bound
 from veritas_rl.players.loading import check_player, players_in
-from veritas_rl.players.registry import ALL_SEATS, CHECKPOINT, PAST, check_bot, is_model, stand_in
+from veritas_rl.players.registry import ALL_SEATS, CHECKPOINT, PAST, check_bot, is_bot, is_model, stand_in
 from veritas_rl.verl_plugin import algorithms, dropout
 
 MINI = "actor_rollout_ref.actor.ppo_mini_batch_size"
@@ -270,20 +270,37 @@ def check_opponents(catalogues: Iterable[Sequence[Task]], device: str) -> None:
             check_bot(name, env, [case] if stand_in(name, env, case) == name else [])
 
 
-def check_judges(configuration: DictConfig) -> None:
+def check_judges(configuration: DictConfig, questions: Sequence[Task]) -> None:
     """Check the opponents against which whole games are judged after training.
 
+    Args:
+        configuration: The resolved configuration.
+        questions: The tasks of validation.
+
     Raises:
-        UserError: One is a player of no environment, or none is a player of one of the environments.
+        UserError: `evaluation.opponents` is no list of names, no environment has one of them, an environment has none
+            of them, or one cannot play a case.
     """
     asked = configuration.veritas_rl.evaluation
-    played = dict.fromkeys(task.env for task in spread(tasks_of(configuration, "val")) if task.mode == "episode")
-    if asked is None or not played:
+    cases: dict[str, dict[str, None]] = {}
+    for task in spread(questions) if asked else ():
+        if task.mode == "episode":
+            several = get_environment(task.env).players_of(task) > 1
+            cases.setdefault(task.env, {}).update({task.case: None} if several else {})
+    if not cases:
         return
-    known = {name for env in played for name in players_in(env, asked.opponents)}
-    for name in asked.opponents:
+    names = asked.get("opponents")
+    if not isinstance(names, ListConfig) or not names or not all(isinstance(name, str) for name in names):
+        raise UserError(f"veritas_rl.evaluation.opponents={names} must be a list of players, such as [random]")
+    known: set[str] = set()
+    for env, played in cases.items():
+        for name in players_in(env, names):
+            known.add(name)
+            if is_bot(name, env):
+                check_bot(name, env, played)
+    for name in names:
         if name not in known:
-            check_player(name, next(iter(played)))
+            check_player(name, next(iter(cases)))
 
 
 def _opponents_of(catalogue: Sequence[Task]) -> Iterator[tuple[str, str, str]]:
@@ -386,9 +403,9 @@ def check(configuration: DictConfig, overrides: Sequence[str], recipe: Recipe | 
     for files in (configuration.data.train_files, configuration.data.val_files):
         split_of(files)
     # Validation uses the configured opponent. Training uses the opponent of each stage.
-    catalogues = [*stages_of(configuration), *(tasks_of(configuration, split) for split in SPLITS)]
-    check_opponents(catalogues, configuration.trainer.device)
-    check_judges(configuration)
+    trained, questions = (tasks_of(configuration, split) for split in SPLITS)
+    check_opponents([*stages_of(configuration), trained, questions], configuration.trainer.device)
+    check_judges(configuration, questions)
 
 
 def stages_of(configuration: DictConfig) -> list[Sequence[Task]]:

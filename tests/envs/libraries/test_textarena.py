@@ -273,7 +273,7 @@ def test_the_trained_model_meets_itself_in_training_and_a_random_player_in_valid
     [
         ({"cases": "Wordle-v0"}, "Wordle-v0 of textarena cannot be used: it needs word lists that NLTK downloads"),
         ({"cases": "GuessWho-v0"}, "needs a key and the network"),
-        ({"cases": "Sudoku-v0-hard"}, "Sudoku-v0-hard of textarena cannot be used: the library searches for minutes"),
+        ({"cases": "Sudoku-v0-hard"}, "Sudoku-v0-hard of textarena cannot be used: the library needs minutes"),
         ({"cases": "Nim-v0-raw"}, "unknown case 'Nim-v0-raw'"),
         ({"cases": "nim"}, "unknown case 'nim'"),
         ({"mode": "move"}, "unknown mode 'move'"),

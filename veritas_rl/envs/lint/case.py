@@ -14,7 +14,7 @@ GAMES = 8
 DECISIONS = 600
 """The most decisions in all whole games of a case together; further games are cut."""
 DRAWN_DECISIONS = 120
-"""As `DECISIONS`, in games whose answers are not listed: for each answer many are tried on a copy of the game."""
+"""As `DECISIONS`, in games whose answers are drawn: a drawn answer may take many tries."""
 TWIN_GAMES, TWIN_DECISIONS = 2, 60
 """The number of whole games that are repeated in other processes, and the most decisions of each."""
 

@@ -82,7 +82,7 @@ def open_environment(name: str) -> Environment:
 def random_game(environment: Environment, task: Task, limit: int) -> tuple[list[list[Turn]], dict[int, Score]]:
     """Play a task with random legal answers. Tasks with an even number `k` prefer the last answer, see `LEANING`.
 
-    Answers that are not listed are drawn, as for the random player. If they cannot be drawn, the replies are empty.
+    Answers that are not listed are drawn, and may then be illegal. If they cannot be drawn, the replies are empty.
 
     Returns:
         The turns of every step, and the scores by seat.

@@ -22,7 +22,7 @@ _KEY = "a model of an API judges its games, which needs a key and the network"
 _WORDS = "it needs word lists that NLTK downloads"
 _FILES = "its files are missing in the package"
 _PYTHON = "Python before 3.12 cannot read its source"
-_SEARCHED = "the library searches for minutes for some of its boards"
+_SEARCHED = "the library needs minutes to make some of its boards"
 
 REFUSED = {
     **dict.fromkeys(("Debate", "GuessWho", "ScenarioPlanning", "TwentyQuestions"), _KEY),
