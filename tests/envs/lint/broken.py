@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import ClassVar
 
-from veritas_rl.envs.base import Message, Reason, Reply, Score, Session, Turn
+from veritas_rl.envs.base import FAULT, Message, Reason, Reply, Score, Session, Turn
 from veritas_rl.envs.lgc_v2.env import LGCEnvironment
 from veritas_rl.envs.one_turn import Question, environment
 from veritas_rl.envs.openspiel.cases import load
@@ -136,6 +136,13 @@ class _Linear(_Scored):
     def scored(self, seat: int, score: Score) -> Score:
         won = score.details.get("return")
         return dataclasses.replace(score, value=0.5 + float(won) / 246) if won is not None else score
+
+
+class _Fails(_Scored):
+    """Every game is ended by an error of the environment."""
+
+    def scored(self, seat: int, score: Score) -> Score:
+        return dataclasses.replace(score, details={**score.details, FAULT: "KeyError: 7"})
 
 
 class _Draws(View):
@@ -287,6 +294,7 @@ LotteryPay = broken(_LotteryPay)
 AssumesOne = broken(_AssumesOne)
 Linear = broken(_Linear)
 DrawnLinear = broken(_DrawnLinear)
+Fails = broken(_Fails)
 OnePlayout = broken(_OnePlayout)
 ErrorUntold = broken(_ErrorUntold)
 SecondSeatPaysLess = broken(_SecondSeatPaysLess)

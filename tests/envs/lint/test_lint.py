@@ -121,6 +121,7 @@ def test_checks_apply_where_they_should(clean: list[Row]) -> None:
         ("FirstGameAlone", "tic_tac_toe", SETTINGS, "gives hex alone, without go, chess"),  # defect 8
         ("Linear", "backgammon", "wins above losses", "wins are worth"),  # defect 9
         ("DrawnLinear", "tic_tac_toe", "wins above losses", "wins are worth"),
+        ("Fails", "tic_tac_toe", "values in [0, 1]", "a game failed: 'KeyError: 7'"),
         ("OnePlayout", "goofspiel", "value of many playouts", "one single playout"),  # defect 10
         ("ErrorUntold", "goofspiel", "value of many playouts", "without its error"),
         ("ShowsTheState", "kuhn_poker", "nothing hidden shown", "shows what is hidden"),
