@@ -30,7 +30,6 @@ from veritas_rl.envs.base import Reply
 from veritas_rl.envs.libraries.reasoning_gym import sets
 from veritas_rl.envs.libraries.textarena import games
 from veritas_rl.envs.libraries.textarena.env import TextArenaTask
-from veritas_rl.envs.libraries.textarena.session import seed_of
 from veritas_rl.envs.registry import get_environment, make_task
 from veritas_rl.players.random import RandomPlayer
 from veritas_rl.seeding import generator
@@ -119,7 +118,7 @@ def played_here(played: list[tuple[TextArenaTask, list[str]]]) -> int:
 def played_bare(played: list[tuple[TextArenaTask, list[str]]]) -> int:
     for task, said in played:
         game: Any = textarena.make(task.case)
-        game.reset(num_players=get_environment("textarena").players_of(task), seed=seed_of(task))
+        game.reset(num_players=get_environment("textarena").players_of(task), seed=task.library_seed)
         for text in said:
             game.get_observation()
             game.step(text)

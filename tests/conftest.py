@@ -9,8 +9,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -174,28 +172,17 @@ def model() -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Callable[..., str]]:
-    """Starts servers of OpenSpiel's games in this process, with `Limits` of sessions; gives their addresses."""
-    import uvicorn
+def serve() -> Iterator[Callable[..., Any]]:
+    """Starts servers of environments, see `tests/environment_server.py`."""
+    module, servers = _beside("environment_server"), list[Any]()
 
-    from veritas_rl.serving.app import make_app
-    from veritas_rl.serving.offer import Offer
-
-    running: list[tuple[uvicorn.Server, threading.Thread]] = []
-
-    def start(limits: Any) -> str:
-        server = uvicorn.Server(uvicorn.Config(make_app([Offer("openspiel")], limits), port=0, log_level="error"))
-        thread = threading.Thread(target=server.run, daemon=True)
-        thread.start()
-        while not server.started:
-            time.sleep(0.01)
-        running.append((server, thread))
-        return f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    def start(*args: Any, **more: Any) -> Any:
+        servers.append(module.Server(*args, **more))
+        return servers[-1]
 
     yield start
-    for server, thread in running:
-        server.should_exit = True
-        thread.join(10)
+    for server in servers:
+        server.stop()
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ from veritas_rl.launch import shown_batch
 from veritas_rl.launch.configuration import compose_configuration, with_or_without_plus
 from veritas_rl.launch.tiny_model import build_tiny_model
 from veritas_rl.progress import ROLLOUT
-from veritas_rl.serving.limits import Limits
+from veritas_rl.serving.offer import Offer
 from veritas_rl.shared_prompts import KEY
 from veritas_rl.verl_plugin.dataset import DynamicEnvDataset
 from veritas_rl.viewing.games_page import read_games
@@ -459,10 +459,9 @@ def test_a_run_that_is_stopped_and_killed_goes_on_as_if_it_had_not_been(tmp_path
 
 
 @pytest.mark.long
-def test_environments_of_others_mix_with_ours_and_go_on_after_a_kill(
-    tmp_path: Path, served: Callable[..., str]
-) -> None:
-    folder, rollouts, server = tmp_path / "checkpoints", tmp_path / "rollouts", f"openenv:{served(Limits())}"
+def test_environments_of_others_mix_with_ours_and_go_on_after_a_kill(tmp_path: Path, serve: Callable[..., Any]) -> None:
+    folder, rollouts = tmp_path / "checkpoints", tmp_path / "rollouts"
+    server = f"openenv:{serve([Offer('openspiel')]).url}"
     # Each environment goes through stages of its own, the first of which one success ends.
     ours = "config: {reward: legal, cases: tic_tac_toe}"
     words = "config: {prompt: brief, cases: 'spell_backward_level_1,spell_backward_level_2'}"

@@ -41,8 +41,8 @@ def first_listed(question: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def url(served: Callable[[Limits], str]) -> str:
-    return served(Limits())
+def url(serve: Callable[..., Any]) -> str:
+    return serve([Offer("openspiel")]).url
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +62,7 @@ def started(url: str, k: int = 0, **settings: Any) -> Session:
 def here(url: str, k: int) -> float:
     """What the same game pays here."""
     task = catalogue(url, **GAME)[k]
-    asked = Start(seed=task.server_seed, case="tic_tac_toe", opponent="random")
+    asked = Start(seed=task.library_seed, case="tic_tac_toe", opponent="random")
     episode = Episode(Offer("openspiel").task(asked)[0])
     while episode.shown.turn is not None:
         episode.answer(FirstListed().act([episode.shown.turn])[0])
@@ -77,9 +77,9 @@ def test_a_game_on_a_server_goes_and_pays_like_the_same_game_here(url: str) -> N
     assert not connection._open_ones
 
 
-def test_more_sessions_than_a_server_allows_give_way_to_each_other(served: Callable[[Limits], str], url: str) -> None:
+def test_more_sessions_than_a_server_allows_give_way_to_each_other(serve: Callable[..., Any], url: str) -> None:
     """Each one is played again when its turn comes, and pays the same."""
-    small = served(Limits(sessions=2))
+    small = serve([Offer("openspiel")], Limits(sessions=2)).url
     sessions = [started(small, k, **GAME) for k in range(6)]
     assert len(connection._open_ones) <= 2
     scores = play(sessions, FirstListed())
@@ -87,8 +87,8 @@ def test_more_sessions_than_a_server_allows_give_way_to_each_other(served: Calla
     assert not connection._open_ones
 
 
-def test_threads_wait_for_their_turn_on_a_server_of_one_session(served: Callable[[Limits], str], url: str) -> None:
-    small = served(Limits(sessions=1))
+def test_threads_wait_for_their_turn_on_a_server_of_one_session(serve: Callable[..., Any], url: str) -> None:
+    small = serve([Offer("openspiel")], Limits(sessions=1)).url
 
     def played(k: int) -> float:
         return play([started(small, k, **GAME)], FirstListed())[0][0].value
@@ -97,9 +97,9 @@ def test_threads_wait_for_their_turn_on_a_server_of_one_session(served: Callable
         assert list(pool.map(played, range(8))) == [here(small, k) for k in range(8)]
 
 
-def test_a_full_server_is_named(served: Callable[[Limits], str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_server_is_named(serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "FULL_SECONDS", 0.3)
-    small = served(Limits(sessions=1))
+    small = serve([Offer("openspiel")], Limits(sessions=1)).url
     first = started(small, 0, ignores_seeds=True, **GAME)
     with pytest.raises(UserError, match=r"is full: it has allowed no further session .* play fewer at once"):
         started(small, 1, ignores_seeds=True, **GAME)
@@ -118,7 +118,7 @@ def test_a_lost_connection_is_replaced(url: str) -> None:
 
 def test_training_and_validation_have_other_seeds_and_tasks_are_rebuilt(url: str) -> None:
     train, val = catalogue(url, **GAME), catalogue(url, "val", **GAME)
-    assert not {task.server_seed for task in train[:200]} & {task.server_seed for task in val[:200]}
+    assert not {task.library_seed for task in train[:200]} & {task.library_seed for task in val[:200]}
     assert task_from_dict(train[3].to_dict()) == train[3]
     assert task_from_id(train[3].id).to_dict() == {**train[3].to_dict(), "seat": -1}
     assert started(url, 0, **GAME).board(0) == started(url, 0, reset="case=tic_tac_toe, opponent=random").board(0)

@@ -173,6 +173,11 @@ class Task:
         """
         return f"{self.env}/{self.case}/{self.mode}#{self.k}?seed={self.seed}&split={self.split}"
 
+    @property
+    def library_seed(self) -> int:
+        """The seed of the task for a library or a server, which takes a number below 2**31."""
+        return digest(self.env, self.chance_seed) % 2**31
+
     def _changed(self, part: str) -> dict[str, Any]:
         """The values of a part that differ from the default. The parameters include seed and split."""
         values = vars(getattr(self, part))

@@ -17,7 +17,6 @@ from veritas_rl.envs.settings import at_least
 from veritas_rl.envs.single import CaseTasks
 from veritas_rl.envs.task import SPLITS, Parameters, Pay, Task, check_choice, check_least
 from veritas_rl.errors import UserError
-from veritas_rl.seeding import digest
 
 PAID = ("last", "sum")
 
@@ -97,11 +96,6 @@ class OpenEnvTask(Task):
     manner: OpenEnvManner = OpenEnvManner()
     pay: OpenEnvPay = OpenEnvPay()
 
-    @property
-    def server_seed(self) -> int:
-        """The seed of the reset."""
-        return digest("openenv", self.chance_seed) % 2**31
-
 
 class OpenEnvConfig(RemoteConfig):
     """The settings of the sessions of a server.
@@ -177,7 +171,7 @@ class OpenEnvEnvironment(RemoteEnvironment):
     def name_of(self, task: Task) -> TaskName:
         """The seed of the task's reset, and the server's address."""
         assert isinstance(task, OpenEnvTask)
-        return TaskName(task.k, task.case, task.server_seed)
+        return TaskName(task.k, task.case, task.library_seed)
 
 
 class _Played:
@@ -193,7 +187,7 @@ class _Played:
         self._field = action_field(task.case, manner.action_field)
         if not manner.ignores_seeds:
             check_seeds(task.case, reset, manner.seconds)
-        data = {**json.loads(reset or "{}"), "seed": task.server_seed}
+        data = {**json.loads(reset or "{}"), "seed": task.library_seed}
         self._connection = Connection(task.case, data, manner.seconds, again=not manner.ignores_seeds)
         self._paid, self._steps = 0.0, 0
 

@@ -11,7 +11,7 @@ from veritas_rl.envs.audit import Audit
 from veritas_rl.envs.base import Reply, Session
 from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.libraries.textarena import games
-from veritas_rl.envs.libraries.textarena.session import TextArenaSession, seed_of
+from veritas_rl.envs.libraries.textarena.session import TextArenaSession
 from veritas_rl.envs.libraries.words import shared_words
 from veritas_rl.envs.opponents import opponent_of
 from veritas_rl.envs.settings import Number, at_least
@@ -175,7 +175,9 @@ class TextArenaEnvironment(Environment):
         if not -1 <= task.manner.seat < seats:
             raise UserError(f"{task.case} has the seats 0 to {seats - 1}, {task.manner.seat} was given")
         brief = task.manner.prompt == "brief"
-        return TextArenaSession(task, games.Game(task.case, seats, seed_of(task), brief=brief), task.manner.max_moves)
+        return TextArenaSession(
+            task, games.Game(task.case, seats, task.library_seed, brief=brief), task.manner.max_moves
+        )
 
     def group(self, task: Task) -> str:
         """The game without its variant."""

@@ -9,7 +9,6 @@ from veritas_rl.envs.base import FAULT, Reason, Reply, Score, Session, Turn
 from veritas_rl.envs.libraries.textarena.games import Game
 from veritas_rl.envs.libraries.textarena.random_answers import Position
 from veritas_rl.envs.task import Task
-from veritas_rl.seeding import digest
 
 _BRACKETS = re.compile(r"\[[^\[\]\n]*\]")
 
@@ -167,8 +166,3 @@ def _value(reward: float, seats: int) -> tuple[float, Reason]:
         return value, Reason.WON if value == 1 else Reason.LOST
     value = (min(max(reward, -1.0), 1.0) + 1) / 2
     return value, Reason.WON if reward > 0 else Reason.LOST if reward < 0 else Reason.DRAWN
-
-
-def seed_of(task: Task) -> int:
-    """The library's seed of a task."""
-    return digest("textarena", task.chance_seed) % 2**31

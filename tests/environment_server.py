@@ -1,11 +1,9 @@
-"""Fixtures for running servers."""
+"""The server of this package's environments, for tests."""
 
 import threading
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
-import pytest
 import uvicorn
 
 from veritas_rl.serving.app import make_app
@@ -30,17 +28,3 @@ class Server:
     def stop(self) -> None:
         self.server.should_exit = True
         self.thread.join(10)
-
-
-@pytest.fixture(scope="module")
-def serve() -> Iterator[Callable[..., Server]]:
-    """Starts servers."""
-    servers: list[Server] = []
-
-    def start(*args: Any, **more: Any) -> Server:
-        servers.append(Server(*args, **more))
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.stop()
