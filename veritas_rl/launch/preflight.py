@@ -19,7 +19,7 @@ from veritas_rl.checkpoints.adapter import (
 )
 from veritas_rl.curriculum.mixture import open_sources, split_of
 from veritas_rl.envs.custom_reward import CustomReward
-from veritas_rl.envs.registry import get_environment, spread
+from veritas_rl.envs.registry import cases_by_environment, get_environment, spread
 from veritas_rl.envs.task import SPLITS, Task
 from veritas_rl.errors import UserError
 from veritas_rl.launch import keys, limits, machine_checks, quantization, shared_prompts
@@ -31,7 +31,7 @@ from veritas_rl.launch.configuration import (
 )
 from veritas_rl.launch.recipes import Recipe
 from veritas_rl.launch.stall_watch import Bound
-from veritas_rl.players.loading import check_player, players_in
+from veritas_rl.players.loading import check_player, is_player, players_in
 from veritas_rl.players.registry import ALL_SEATS, CHECKPOINT, PAST, check_bot, is_bot, is_model, stand_in
 from veritas_rl.verl_plugin import algorithms, dropout
 
@@ -282,25 +282,21 @@ def check_judges(configuration: DictConfig, questions: Sequence[Task]) -> None:
             of them, or one cannot play a case.
     """
     asked = configuration.veritas_rl.evaluation
-    cases: dict[str, dict[str, None]] = {}
-    for task in spread(questions) if asked else ():
-        if task.mode == "episode":
-            several = get_environment(task.env).players_of(task) > 1
-            cases.setdefault(task.env, {}).update({task.case: None} if several else {})
-    if not cases:
+    games = [task for task in spread(questions) if task.mode == "episode"] if asked else []
+    if not games:
         return
     names = asked.get("opponents")
     if not isinstance(names, ListConfig) or not names or not all(isinstance(name, str) for name in names):
         raise UserError(f"veritas_rl.evaluation.opponents={names} must be a list of players, such as [random]")
-    known: set[str] = set()
-    for env, played in cases.items():
-        for name in players_in(env, names):
-            known.add(name)
-            if is_bot(name, env):
-                check_bot(name, env, played)
+    environments = dict.fromkeys(task.env for task in games)
     for name in names:
-        if name not in known:
-            check_player(name, next(iter(cases)))
+        if not any(is_player(name, env) for env in environments):
+            check_player(name, games[0].env)
+    met = cases_by_environment([task for task in games if get_environment(task.env).players_of(task) > 1])
+    for env in environments:
+        for name in players_in(env, names):
+            if is_bot(name, env):
+                check_bot(name, env, met.get(env, ()))
 
 
 def _opponents_of(catalogue: Sequence[Task]) -> Iterator[tuple[str, str, str]]:

@@ -14,7 +14,7 @@ smollm2-135m                        a model in a Python package, see `checkpoint
 import hashlib
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -192,40 +192,36 @@ def find_model(name: str, merged: Path, base: str | None = None) -> ModelFiles:
         raise UserError(f"no player {name!r}: there is no such folder, and the hub says: {why}") from error
 
 
+def is_player(name: str, env: str) -> bool:
+    """Whether a name can refer to a player: a bot, an address, a folder, a hub id or a packaged model."""
+    mean = _MEAN.fullmatch(name)
+    there = Path(mean[1] if mean else name).expanduser().exists()
+    return bool(is_bot(name, env) or _ADDRESS.match(name) or _HUB_ID.fullmatch(name) or name in PACKAGED or there)
+
+
 def check_player(name: str, env: str) -> None:
     """Check that a name can refer to a player.
 
     Raises:
         UserError: The name is no bot, no address, no folder, no hub id and no packaged model.
     """
-    mean = _MEAN.fullmatch(name)
-    there = Path(mean[1] if mean else name).expanduser().exists()
-    if is_bot(name, env) or _ADDRESS.match(name) or _HUB_ID.fullmatch(name) or name in PACKAGED or there:
-        return
-    raise UserError(
-        f"no player {name!r}: there is no such folder, and the name is no hub id such as "
-        f"Qwen/Qwen3-4B-Instruct-2507, no http address, and no bot ({', '.join(forms_of(env))})"
-    )
+    if not is_player(name, env):
+        raise UserError(
+            f"no player {name!r}: there is no such folder, and the name is no hub id such as "
+            f"Qwen/Qwen3-4B-Instruct-2507, no http address, and no bot ({', '.join(forms_of(env))})"
+        )
 
 
-def players_in(env: str, names: Iterable[str]) -> tuple[str, ...]:
+def players_in(env: str, names: Sequence[str]) -> tuple[str, ...]:
     """Those of the names that are players of an environment. A run of several environments has one list of opponents.
 
     Raises:
         UserError: There are names, and none of them is a player.
     """
-    found: list[str] = []
-    refused: list[UserError] = []
-    for name in names:
-        try:
-            check_player(name, env)
-        except UserError as error:
-            refused.append(error)
-        else:
-            found.append(name)
-    if refused and not found:
-        raise refused[0]
-    return tuple(found)
+    found = tuple(name for name in names if is_player(name, env))
+    if names and not found:
+        check_player(names[0], env)
+    return found
 
 
 def _in_folder(folder: Path, merged: Path, base: str | None) -> ModelFiles:
