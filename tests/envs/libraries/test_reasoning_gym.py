@@ -20,7 +20,7 @@ from veritas_rl.envs.abilities import KnowsWords
 from veritas_rl.envs.base import Reason, Reply, Score
 from veritas_rl.envs.libraries import installed
 from veritas_rl.envs.libraries.reasoning_gym import sets
-from veritas_rl.envs.libraries.reasoning_gym.scoring import Question, paid_answer
+from veritas_rl.envs.libraries.reasoning_gym.scoring import Question, can_be_answered, judge, paid_answer
 from veritas_rl.envs.lint import lint
 from veritas_rl.envs.registry import get_environment, make_task, open_catalogue
 from veritas_rl.envs.task import Task
@@ -211,12 +211,17 @@ def test_other_right_answers_are_seen_by_the_library(name: str, truth: str, answ
     assert paid_answer(name, Question("?", truth, lambda answer: 1.0), answer) == 1
 
 
-def test_a_score_that_raises_or_is_no_number_pays_nothing() -> None:
-    def fails(answer: str) -> float:
-        raise ValueError(answer)
-
-    for score, value in ((fails, 0), (lambda answer: float("nan"), 0), (lambda answer: -1.0, 0), (lambda answer: 7, 1)):
+def test_a_score_that_is_no_number_pays_nothing_and_what_it_raises_is_kept() -> None:
+    for score, value in ((lambda answer: float("nan"), 0), (lambda answer: -1.0, 0), (lambda answer: 7, 1)):
         assert paid_answer("gcd", Question("?", "4", score), "4") == value
+
+    def fails(answer: str) -> float:
+        raise ValueError(f"no divisor: {answer}")
+
+    failing = Question("?", "4", fails)
+    given = judge(failing, Reply("5"), "gcd", brief=True, partly=True)
+    assert (given.value, given.reason, given.details["score_error"]) == (0, Reason.WRONG, "ValueError: no divisor: 5")
+    assert not can_be_answered("gcd", failing)
 
 
 def test_a_question_that_the_library_fails_to_make_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,9 @@ FORMS = {"countdown": r"[0-9+\-*/() ]{1,200}", "n_queens": r"[_Q\s]*"}
 PLANS = ("jugs",)
 """Sets whose right answers have any number of words."""
 
+SCORE_ERROR, MOST_OF_AN_ERROR = "score_error", 200
+"""The key of the details of a score that has what the library's score raised, and the most characters of it."""
+
 MOST_WITHOUT_TRUTH = 10_000
 """The most characters of an answer to a question without a right answer."""
 
@@ -70,8 +73,14 @@ def judge(question: Question, reply: Reply, name: str, brief: bool, partly: bool
     if isinstance(said, Reason):
         return Score(0.0, False, said)
     right = question.truth is not None and said == question.truth.strip()
-    value = 1.0 if right else paid_answer(name, question, said)
     details = {"answer": said, "value_source": "exact"}
+    try:
+        value = 1.0 if right else paid_answer(name, question, said)
+    except Exception as error:
+        # Some scores raise for an answer that they cannot read. That the right one can be scored is known before a
+        # question is asked, so the answer is wrong; the error is kept, because it may be a fault of the library.
+        value = 0.0
+        details[SCORE_ERROR] = f"{type(error).__name__}: {error}"[:MOST_OF_AN_ERROR]
     if value == 1:
         return Score(1.0, True, Reason.CORRECT, details)
     return Score(value if partly else 0.0, False, Reason.WRONG, details)
@@ -94,6 +103,9 @@ def paid_answer(name: str, question: Question, answer: str) -> float:
     - Where a score would evaluate an answer, the answer has one of `FORMS`, which has no names.
     - Elsewhere an answer has no more words than the right one, which it could say several times or inside a sentence.
     - No answer is much longer than the right one, because some scores need more than linear time.
+
+    Raises:
+        Exception: What the library's score raises for an answer that it cannot read.
     """
     truth = question.truth.strip() if question.truth is not None else None
     if truth is None:
@@ -124,7 +136,13 @@ def can_be_answered(name: str, question: Question) -> bool:
         return True
     bare = question.truth.strip()
     # `solution` gives a brief answer without a mark only if that can be read.
-    return read(Reply(_marked(question.truth)), False) == bare and paid_answer(name, question, bare) == 1
+    if read(Reply(_marked(question.truth)), False) != bare:
+        return False
+    try:
+        return paid_answer(name, question, bare) == 1
+    except Exception:
+        # The library asks what it cannot score: another question is asked instead.
+        return False
 
 
 def _marked(truth: str) -> str:
@@ -132,13 +150,8 @@ def _marked(truth: str) -> str:
 
 
 def _scored(question: Question, answer: str) -> float:
-    """The library's score, between 0 and 1; 0 if it cannot read the answer."""
-    try:
-        value = question.score(answer)
-    except Exception:
-        # Some scores raise for an answer that they cannot read. That the right one can be scored is known before a
-        # question is asked.
-        return 0.0
+    """The library's score, between 0 and 1; 0 if it is not a number."""
+    value = question.score(answer)
     return min(value, 1.0) if value >= 0 else 0.0
 
 
