@@ -179,6 +179,39 @@ def test_a_run_of_a_thousand_steps_opens_in_under_a_second(browser: Any, tmp_pat
     assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
 
 
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        ([3.9988, 4.0021], ["3.999", "4.000", "4.001", "4.002"]),
+        ([0.25, 0.75], ["0.3", "0.4", "0.5", "0.6", "0.7"]),
+        ([12, 12], ["10", "15"]),
+        ([0, 0], ["-0.4", "-0.2", "0.0", "0.2", "0.4"]),
+        ([90, 2210], ["500", "1,000", "1,500", "2,000"]),
+        ([0, 4.2e-6], ["0", "1e-6", "2e-6", "3e-6", "4e-6"]),
+        ([1_000_040, 1_000_060], ["1.000040e+6", "1.000045e+6", "1.000050e+6", "1.000055e+6", "1.000060e+6"]),
+        ([-3e7, 3e7], ["-2e+7", "0", "2e+7"]),
+    ],
+)
+def test_the_values_of_an_axis_are_round_and_differ(
+    values: list[float], texts: list[str], browser: Any, tmp_path: Path, serve_page: Any
+) -> None:
+    run = make_run(tmp_path / "run", 0)
+    (run / "metrics.jsonl").write_text(
+        "".join(line(step + 1, **{"response_length/mean": value}) for step, value in enumerate(values))
+    )
+    browser.get(f"{serve_page(make_app(tmp_path))}/#run")
+    read = (
+        "return [...document.querySelectorAll('#curves figure')]"
+        ".filter((one) => one.querySelector('figcaption span').textContent === 'Tokens of a reply')"
+        ".flatMap((one) => [...one.querySelectorAll('text[text-anchor=end]')].slice(0, -1))"
+        ".map((text) => text.textContent)"
+    )
+    deadline = time.monotonic() + 10
+    while not (shown := browser.execute_script(read)):
+        assert time.monotonic() < deadline
+    assert shown == texts
+
+
 def test_recorded_games_are_stepped_through_from_there(
     browser: Any, tmp_path: Path, serve_page: Any, play_games: Any
 ) -> None:

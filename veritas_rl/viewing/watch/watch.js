@@ -97,18 +97,45 @@ const WIDTH = 320;
 const HEIGHT = 150;
 const [LEFT, BOTTOM, TOP] = [48, 20, 8];
 
+// Two to six round values between two bounds, each with a text that tells it from its neighbours.
+function ticks(low, high) {
+  const least = (high - low) / 5;
+  const power = 10 ** Math.floor(Math.log10(least));
+  const step = power * [1, 2, 5, 10].find((times) => times * power >= least);
+  const exponent = Math.floor(Math.log10(step) + 1e-9);
+  const largest = Math.max(Math.abs(low), Math.abs(high));
+  const text = (value) => {
+    if (largest >= 0.001 && largest < 1e6) return value.toLocaleString("en", { minimumFractionDigits: Math.max(0, -exponent) });
+    if (!value) return "0";
+    return value.toExponential(Math.max(0, Math.floor(Math.log10(Math.abs(value)) + 1e-9) - exponent));
+  };
+  const made = [];
+  for (let count = Math.ceil(low / step); count <= high / step; count++) {
+    const value = Number((count * step).toPrecision(12)); // without the rounding of the product
+    made.push([value, text(value)]);
+  }
+  return made;
+}
+
+// The least and greatest value of a curve's axis, which is never empty.
+function range(values) {
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const size = Math.max(Math.abs(low), Math.abs(high));
+  if (high - low > 1e-6 * size) return [low, high];
+  return size ? [low - size / 2, high + size / 2] : [-0.5, 0.5];
+}
+
 // Lines: {label, points}. All share one scale.
 function plot(lines) {
   const points = lines.flatMap((line) => line.points);
   const [firstStep, lastStep] = [Math.min(...points.map((at) => at[0])), Math.max(...points.map((at) => at[0]))];
-  let [low, high] = [Math.min(...points.map((at) => at[1])), Math.max(...points.map((at) => at[1]))];
-  if (low === high) [low, high] = [low - 0.5, high + 0.5];
+  const [low, high] = range(points.map((at) => at[1]));
   const x = (step) => LEFT + ((step - firstStep) / Math.max(1, lastStep - firstStep)) * (WIDTH - LEFT - 8);
   const y = (value) => TOP + ((high - value) / (high - low)) * (HEIGHT - TOP - BOTTOM);
   const made = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "plot", role: "img" });
-  for (const value of [low, (low + high) / 2, high]) {
+  for (const [value, text] of ticks(low, high)) {
     made.append(svg("line", { x1: LEFT, x2: WIDTH - 8, y1: y(value), y2: y(value), class: "grid" }));
-    made.append(svg("text", { x: LEFT - 4, y: y(value) + 4, "text-anchor": "end" }, short(value)));
+    made.append(svg("text", { x: LEFT - 4, y: y(value) + 4, "text-anchor": "end" }, text));
   }
   made.append(svg("text", { x: LEFT, y: HEIGHT - 5 }, String(firstStep)));
   made.append(svg("text", { x: WIDTH - 8, y: HEIGHT - 5, "text-anchor": "end" }, String(lastStep)));
