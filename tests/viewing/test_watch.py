@@ -107,6 +107,22 @@ def test_runs_are_listed_with_what_they_do(client: TestClient) -> None:
     assert (spent[0]["tokens"], spent[0]["money"]) == (7, 0.5)
 
 
+@pytest.mark.parametrize(
+    ("overrides", "title"),
+    [
+        ([], "run"),
+        (["+reasoning-gym@_global_=config", "trainer.total_training_steps=3"], "reasoning-gym"),
+        (["+lgc-v2@_global_=config", "data.custom_cls.config.adapter_config.cases='sudoku'"], "lgc-v2, sudoku"),
+        (["++data.custom_cls.config.env=trace"], "trace"),
+    ],
+)
+def test_a_run_has_the_name_of_what_it_trains(overrides: list[str], title: str, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", 1)
+    (run / ".hydra/overrides.yaml").write_text(json.dumps(overrides))
+    (found,) = Runs(tmp_path).all()
+    assert found.title() == title
+
+
 def test_curves_of_several_runs(client: TestClient) -> None:
     names = [run["name"] for run in client.get("/runs").json() if run["kind"] == "training"]
     params = {"run": names, "metric": ["critic/score/mean", "not there"]}

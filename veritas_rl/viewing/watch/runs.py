@@ -190,12 +190,14 @@ class Run:
         return (self.folder / METRICS).exists() or (self.folder / LOG).exists()
 
     def title(self) -> str:
-        """The game or environment of the command, or else the folder's name."""
-        named = [
-            word.partition("=")[2].strip("'\"")
-            for word in self.typed()
-            if word.partition("=")[0].rpartition(".")[2] in ("game_types", "env", "recipe")
-        ]
+        """The recipe, the environment and the cases of the command, or else the folder's name."""
+        named = []
+        for word in self.typed():
+            key, _, value = word.partition("=")
+            if (recipe := key.removesuffix("@_global_")) != key:
+                named.append(recipe.lstrip("+"))
+            elif key.rpartition(".")[2] in ("game_types", "cases", "env"):
+                named.append(value.strip("'\""))
         return ", ".join(named) or self.folder.name
 
     def typed(self) -> list[str]:
