@@ -271,6 +271,26 @@ def test_a_readme_shows_seeds_steps_and_what_was_tried(tmp_path: Path) -> None:
     assert page.endswith("\n\nNot run yet: [new](../train/recipes/new/README.md).\n")
 
 
+def test_exploitability_stands_beside_published_values(tmp_path: Path) -> None:
+    folder, description = recipe_in(tmp_path)
+    for seed, value in ((1, 1.25), (2, 0.8)):
+        figures = {
+            "exact/leduc_poker/nash_conv": {"mean": value},
+            "exact/leduc_poker/nash_conv of the last 10": {"mean": 9},
+        }
+        keep(result_of(description, seed=seed, figures=figures), folder)
+    page = pages.results_page({folder: (description, results_in(folder))})
+    rows = [line.split(" | ")[1:] for line in page.splitlines() if line.startswith("| leduc_poker | ")]
+    link = "[mine](../train/recipes/mine/README.md)"
+    assert rows[:4] == [
+        [f"{link}, seed 2", "0.400", "0.800 |"],
+        ["QPG", "0.602", "1.204 |"],
+        [f"{link}, seed 1", "0.625", "1.250 |"],
+        ["NFSP", "0.638", "1.275 |"],
+    ]
+    assert "## Exploitability" not in pages.results_page({folder: (description, [])})
+
+
 def test_pages_say_which_runs_are_of_another_basis(tmp_path: Path) -> None:
     folder, description = recipe_in(tmp_path)
     old = result_of(description, 0.15, basis=OTHER)

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import mean
 
 from veritas_rl.errors import UserError
+from veritas_rl.records import exploitability
 from veritas_rl.records.description import Description, Form
 from veritas_rl.records.result import Result, nearest_kind, origin, results_in, without_departures
 from veritas_rl.records.verdict import shown
@@ -215,9 +216,10 @@ def check_first_line(readme: str, name: str, results: Sequence[Result]) -> None:
 
 def results_page(recipes: Mapping[Path, tuple[Description, list[Result]]]) -> str:
     """docs/results.md."""
-    rows, waiting = [], []
+    rows, waiting, named = [], [], {}
     for folder, (description, results) in recipes.items():
         link = f"[{folder.name}]({_page_of(folder)})"
+        named[link] = {_seed(run, description): run for run in without_departures(results, "whole")}
         if not has_run(results):
             waiting.append(link)
         for form in _forms(description):
@@ -229,7 +231,7 @@ def results_page(recipes: Mapping[Path, tuple[Description, list[Result]]]) -> st
                 rows += [_row([link, f"{name}{short}", "; ".join(values), bands.get(name, "")])] if values else []
     table = "\n".join([_row(["recipe", "figure", "kept runs", "expected"]), _row(["---"] * 4), *rows])
     missing = f"\nNot run yet: {', '.join(waiting)}.\n" if waiting else ""
-    return f"{PAGE_HEAD}\n{table}\n{missing}"
+    return f"{PAGE_HEAD}\n{table}\n{missing}{exploitability.section(named)}"
 
 
 def recipes_table(

@@ -97,7 +97,7 @@ const WIDTH = 320;
 const HEIGHT = 150;
 const [LEFT, BOTTOM, TOP] = [48, 20, 8];
 
-// Two to six round values between two bounds, each with a text that tells it from its neighbours.
+// Two to six round values between two bounds, each with a text that differs from its neighbours.
 function ticks(low, high) {
   const least = (high - low) / 5;
   const power = 10 ** Math.floor(Math.log10(least));
