@@ -489,6 +489,17 @@ def test_rays_workers_get_the_variables_of_a_run_and_no_secret(run: RlRun, monke
         ({}, ["episode", "veritas_rl.evaluation.opponents=[mcts:many]"], "unknown player 'mcts:many'"),
         ({}, ["episode", "veritas_rl.evaluation.opponents=[]"], "evaluation.opponents=[] must be a list of players"),
         ({}, ["episode", "veritas_rl.evaluation.opponents=random"], "opponents=random must be a list of players"),
+        (
+            {},
+            ["++veritas_rl.evaluation=null", "++veritas_rl.evaluation={positions:300,opponents:[random]}"],
+            "veritas_rl.evaluation needs draws, games too, such as draws:4,games:200",
+        ),
+        (
+            {"AGENT_MODEL_REPO_ID": "Qwen/Qwen3-4B"},
+            ["hardware=h200x1", "veritas_rl.evaluation.opponents=[random]"],
+            "veritas_rl.evaluation is null here, so there is no veritas_rl.evaluation.opponents: type "
+            "'veritas_rl.evaluation={opponents:[random]}' to set it as a whole",
+        ),
         ({}, ["trainer.resume_mode=maybe"], "trainer.resume_mode=maybe is not supported: set it to auto, disable or"),
     ],
 )

@@ -240,11 +240,28 @@ def unknown_key(key: str, value: str, configuration: DictConfig | None) -> UserE
         value: The value that was given.
         configuration: A configuration with the existing keys; None if it is not known.
     """
+    if configuration is not None and (place := _null_above(key, configuration)):
+        inside = f"{key.removeprefix(f'{place}.')}:{value}"
+        return UserError(
+            f"{place} is null here, so there is no {key}: type '{place}={{{inside}}}' to set it as a whole"
+        )
     near = [f"{name}={value}" for name in nearest(key, configuration)] if configuration is not None else []
     if key in WORDS_ELSEWHERE and (configuration is None or "actor_rollout_ref" in configuration):
         near = [WORDS_ELSEWHERE[key][value.lower() in OFF].replace("VALUE", value)]
     hint = f"type {' or '.join(near)}; " if near else ""
     return UserError(f"unknown configuration key {key}: {hint}docs/configuration.md lists the keys")
+
+
+def _null_above(key: str, configuration: DictConfig) -> str | None:
+    """The node above a key that is null; None without one."""
+    node, parts = configuration, key.split(".")[:-1]
+    for depth, part in enumerate(parts, 1):
+        if not isinstance(node, DictConfig) or part not in node:
+            return None
+        node = node[part]
+        if node is None:
+            return ".".join(parts[:depth])
+    return None
 
 
 def nearest(key: str, configuration: DictConfig) -> list[str]:

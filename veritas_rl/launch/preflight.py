@@ -37,6 +37,9 @@ from veritas_rl.verl_plugin import algorithms, dropout
 
 MINI = "actor_rollout_ref.actor.ppo_mini_batch_size"
 
+JUDGE = {"positions": "1100", "draws": "4", "games": "200", "opponents": "[random]"}
+"""The settings of `veritas_rl.evaluation`, with values such as those of a made model."""
+
 TRAINERS = {"game": "sync", "game_async": "colocate_async"}
 """The trainers of `verl_plugin.trainer`, each with the verl trainer that it extends."""
 
@@ -271,18 +274,23 @@ def check_opponents(catalogues: Iterable[Sequence[Task]], device: str) -> None:
 
 
 def check_judges(configuration: DictConfig, questions: Sequence[Task]) -> None:
-    """Check the opponents against which whole games are judged after training.
+    """Check the settings of the judge, and the opponents against which whole games are judged after training.
 
     Args:
         configuration: The resolved configuration.
         questions: The tasks of validation.
 
     Raises:
-        UserError: `evaluation.opponents` is no list of names, no environment has one of them, an environment has none
-            of them, or one cannot play a case.
+        UserError: A setting is missing, `evaluation.opponents` is no list of names, no environment has one of them, an
+            environment has none of them, or one cannot play a case.
     """
     asked = configuration.veritas_rl.evaluation
-    games = [task for task in spread(questions) if task.mode == "episode"] if asked else []
+    if not asked:
+        return
+    if missing := [name for name in JUDGE if name not in asked]:
+        such = ",".join(f"{name}:{JUDGE[name]}" for name in missing)
+        raise UserError(f"veritas_rl.evaluation needs {', '.join(missing)} too, such as {such}")
+    games = [task for task in spread(questions) if task.mode == "episode"]
     if not games:
         return
     names = asked.get("opponents")
