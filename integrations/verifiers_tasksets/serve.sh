@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Serve a taskset of verifiers to veritas-rl, in an environment of its own: the packages of verifiers and of veritas-rl do not
-# fit together. The environment is made on first use, in .venv-verifiers (VENV=folder sets another folder).
+# fit together. The environment is made on first use, in .venv-verifiers (VERIFIERS_VENV=folder sets another folder).
 #
 #   bash integrations/verifiers_tasksets/serve.sh TASKSET [PACKAGE ...] [-- OPTIONS of serve.py]
 #
@@ -19,7 +19,7 @@ while [ $# -gt 0 ] && [ "$1" != -- ]; do
     shift
 done
 if [ $# -gt 0 ]; then shift; fi
-folder=${VENV:-$root/.venv-verifiers}
+folder=${VERIFIERS_VENV:-$root/.venv-verifiers}
 if [ ! -x "$folder/bin/python" ]; then "${PYTHON:-python3}" -m venv "$folder" >&2; fi
 "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "${packages[@]}" >&2
 exec "$folder/bin/python" "$root/integrations/verifiers_tasksets/serve.py" "$taskset" "$@"

@@ -20,6 +20,7 @@ from veritas_rl.envs.task import MODES, Task, check_choice
 from veritas_rl.errors import UserError
 from veritas_rl.parallel import Workers
 from veritas_rl.players.registry import is_bot
+from veritas_rl.players.solution import SOLUTION
 from veritas_rl.seeding import digest
 
 BATCH = 512
@@ -205,8 +206,7 @@ def generate(
     Raises:
         UserError: A name or a value is invalid, or no demonstration is left.
     """
-    cases = dict.fromkeys(task.case for task in settings.catalogue("train", per_case=1))
-    env = settings.env
+    cases, env = _cases(settings), settings.env
     opponent = expert = make_expert(settings.expert, env, str(settings.seed), cases)
     if settings.opponent is not None:
         opponent = make_expert(settings.opponent, env, f"{settings.seed}/opponent", cases)
@@ -245,6 +245,17 @@ def generate(
             f"{sum(counts.mistakes.values())} mistakes); lower min_value or choose another expert"
         )
     return made, counts
+
+
+def _cases(settings: Settings) -> Collection[str]:
+    """The cases. Of all cases of an environment, those without a solution are left out if that is the expert."""
+    tasks, start = settings.catalogue("train", per_case=1), get_environment(settings.env).start
+    if settings.games or settings.expert != SOLUTION:
+        return dict.fromkeys(task.case for task in tasks)
+    solved = [task.case for task in tasks if all(turn.solution for turn in start(task).turns())]
+    if not solved:
+        raise UserError(f"{settings.env} has no solutions; name an expert")
+    return solved
 
 
 def _blocks(settings: Settings, cases: Collection[str], size: int, exhausted: Collection[str]) -> Iterator[Block]:

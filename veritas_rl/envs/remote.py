@@ -80,8 +80,6 @@ class RemoteConfig(Settings):
     protocol: ClassVar[str]
     """The name of the protocol, before the address."""
 
-    user_keys: ClassVar[Mapping[str, str]] = {"reward_mode": "reward"}
-
     context: str = "conversation"
     seconds: Number = 120.0
     most_steps: Annotated[int, at_least(1)] = 500

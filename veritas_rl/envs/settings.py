@@ -78,8 +78,8 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
-    user_keys: ClassVar[Mapping[str, str]] = {}
-    """Users' names of fields with different names, such as {"reward_mode": "reward"}."""
+    user_keys: ClassVar[Mapping[str, str]] = {"reward_mode": "reward"}
+    """Users' names of fields with different names."""
 
     cases_key: ClassVar[str] = "cases"
     """The field for the cases that users name on a command line."""

@@ -131,13 +131,18 @@ def defaults_of_others(named: Sequence[str], kind: str) -> list[str]:
     name = next((item.partition("=")[2].strip("'\"") for item in reversed(named) if _key_of(item) == ENV), "")
     if not name:
         raise UserError(f"{OTHER} names no environment: type environment=FILE.py:NAME, or set {ENV} too")
-    environment = get_environment(name)
+    node = f"++data.custom_cls.config.defaults.{get_environment(name).name}"
+    return [f"{node}.{key}={value}" for key, value in other_defaults(name, kind).items()]
+
+
+def other_defaults(env: str, kind: str) -> dict[str, str]:
+    """The values of `defaults_of_others` for an environment, by setting."""
+    environment = get_environment(env)
     values = {"seed": "${veritas_rl.seed}", "num_tasks_per_case": "131072"}
     with suppress(UserError):  # not every environment has this prompt
         environment.read_config({"prompt": "brief"})
         values |= {"prompt": "brief"} if kind == start.MADE else {}
-    node = f"++data.custom_cls.config.defaults.{environment.name}"
-    return [f"{node}.{key}={value}" for key, value in values.items() if key in environment.config_type.model_fields]
+    return {key: value for key, value in values.items() if key in environment.config_type.model_fields}
 
 
 def _algorithm_of_estimator(named: Sequence[str]) -> list[str]:

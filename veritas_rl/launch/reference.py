@@ -13,7 +13,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,7 @@ from veritas_rl.generated_page import DOCS, page_command, templates
 from veritas_rl.launch import configuration as conf
 from veritas_rl.launch import dead_keys, recipes
 from veritas_rl.launch.hardware import LONE_GPUS, NODE_SIZES, SEVERAL_GPU_BYTES, Hardware
+from veritas_rl.launch.start import MADE, PRETRAINED
 from veritas_rl.launch.variables import VARIABLES, Variable
 
 PAGE = DOCS / "configuration.md"
@@ -301,21 +302,18 @@ def option_rows(config_type: type) -> list[tuple[str, str, str]]:
     ]
 
 
-def setting_rows(env: str, configurations: Sequence[DictConfig]) -> list[tuple[list[str], str, list[str]]]:
-    """The settings of an environment: names, meaning, and the default in each configuration.
+def setting_rows(env: str, defaults: Sequence[Mapping[str, Any]]) -> list[tuple[list[str], str, list[str]]]:
+    """The settings of an environment: names, meaning, and the default on each machine.
 
     Args:
         env: The environment's name.
-        configurations: Resolved configurations, whose `defaults` override the environment's own defaults.
+        defaults: What replaces the environment's own defaults on each machine.
     """
     settings = get_environment(env).config_type
     meanings, rows = {**meanings_of(Settings), **meanings_of(settings)}, []
     typed = {field: key for key, field in settings.user_keys.items()}
     for name, field in settings.model_fields.items():
-        own = (
-            configuration.data.custom_cls.config.defaults.get(env, {}).get(name, field.default)
-            for configuration in configurations
-        )
+        own = (replaced.get(name, field.default) for replaced in defaults)
         names = [typed[name], name] if name in typed else [name]
         rows.append((names, meanings.get(name, ""), [shown(value) for value in own]))
     return rows
@@ -366,6 +364,14 @@ def render() -> dict[Path, str]:
         values = (code(value_at(configuration, key)) for configuration in configurations)
         return f"| {' | '.join((name, code(key), *values, cell(note)))} |"
 
+    def defaults_in(env: str) -> list[Mapping[str, Any]]:
+        made = (defaults_of(machine, f"environment={env}") for machine in SHOWN_MACHINES)
+        return [configuration.data.custom_cls.config.defaults.get(env, {}) for configuration in made]
+
+    def defaults_of_others(env: str) -> list[Mapping[str, Any]]:
+        seed = {"seed": configurations[0].veritas_rl.seed}
+        return [{**conf.other_defaults(env, kind), **seed} for kind in (MADE, PRETRAINED)]
+
     environment = templates()
     environment.filters |= {"code": code, "cell": cell}
     environment.globals |= dict(
@@ -373,13 +379,9 @@ def render() -> dict[Path, str]:
         example_alpha=EXAMPLE_ALPHA,
         example_rank=EXAMPLE_RANK,
         environments={
+            **{env: setting_rows(env, defaults_in(env)) for env in ENVIRONMENTS},
             **{
-                env: setting_rows(env, [defaults_of(machine, f"environment={env}") for machine in SHOWN_MACHINES])
-                for env in ENVIRONMENTS
-            },
-            # No configuration has defaults for those of others.
-            **{
-                env: setting_rows(env, configurations)
+                env: setting_rows(env, defaults_of_others(env))
                 for env in (*LIBRARIES, *(f"{protocol}:{EXAMPLE_ADDRESS}" for protocol in ADDRESSED))
             },
         },

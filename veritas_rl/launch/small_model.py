@@ -18,6 +18,7 @@ from veritas_rl.launch.answering import Answering, player_of
 from veritas_rl.launch.tiny_model import byte_tokenizer
 from veritas_rl.launch.warmup import Lesson
 from veritas_rl.players.registry import make_bot
+from veritas_rl.players.solution import SOLUTION
 
 QUESTIONS = 512
 """The number of held-out questions of an exam. The 95% interval of a share near 0.97 is then ±0.015."""
@@ -27,9 +28,6 @@ LOOKED_AT = 32
 
 RANDOM = "random"
 """The teacher that gives each legal answer equally often."""
-
-SOLUTION = "solution"
-"""The teacher that gives the task's solution."""
 
 
 def warnings(tasks: Sequence[Task]) -> list[str]:

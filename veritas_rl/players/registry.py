@@ -22,7 +22,7 @@ from veritas_rl.envs.registry import get_environment
 from veritas_rl.errors import UserError
 from veritas_rl.players.empty import EmptyPlayer
 from veritas_rl.players.random import RandomPlayer
-from veritas_rl.players.solution import SolutionPlayer
+from veritas_rl.players.solution import SOLUTION, SolutionPlayer
 
 SELF = "self"
 ALL_SEATS = ("none", SELF)
@@ -40,8 +40,8 @@ KINDS = (
         level=lambda name: "easy",
     ),
     PlayerKind(
-        forms=("solution",),
-        pattern="solution",
+        forms=(SOLUTION,),
+        pattern=SOLUTION,
         description="the environment's own solution",
         make=lambda name, seed: SolutionPlayer(),
     ),

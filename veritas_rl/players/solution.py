@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from veritas_rl.envs.base import Reply, Turn
 from veritas_rl.errors import UserError
 
+SOLUTION = "solution"
+"""The name of the player."""
+
 
 class SolutionPlayer:
     """Gives each turn's solution."""

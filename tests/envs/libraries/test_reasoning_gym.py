@@ -16,6 +16,7 @@ from typing import Any
 import numpy
 import pytest
 
+from veritas_rl.demonstrations.generate import Settings, generate
 from veritas_rl.envs.abilities import KnowsWords
 from veritas_rl.envs.base import Reason, Reply, Score
 from veritas_rl.envs.libraries import installed
@@ -222,6 +223,13 @@ def test_a_score_that_is_no_number_pays_nothing_and_what_it_raises_is_kept() -> 
     given = judge(failing, Reply("5"), "gcd", brief=True, partly=True)
     assert (given.value, given.reason, given.details["score_error"]) == (0, Reason.WRONG, "ValueError: no divisor: 5")
     assert not can_be_answered("gcd", failing)
+
+
+def test_demonstrations_of_all_sets_leave_out_those_without_an_answer() -> None:
+    asked = Settings(env="reasoning-gym", games="", expert="solution", prompt="brief", number=len(sets.names()))
+    made, counts = generate(asked)
+    assert {one.task.case for one in made} == {*sets.names()} - WITHOUT_TRUTH
+    assert counts.kept == asked.number
 
 
 def test_a_question_that_the_library_fails_to_make_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
