@@ -492,13 +492,18 @@ def test_rays_workers_get_the_variables_of_a_run_and_no_secret(run: RlRun, monke
         (
             {},
             ["++veritas_rl.evaluation=null", "++veritas_rl.evaluation={positions:300,opponents:[random]}"],
-            "veritas_rl.evaluation needs draws, games too, such as draws:4,games:200",
+            "veritas_rl.evaluation needs draws, as in train/verl/config/start/made.yaml",
+        ),
+        (
+            {},
+            ["episode", "veritas_rl.evaluation=true"],
+            "veritas_rl.evaluation needs games and opponents and draws, as",
         ),
         (
             {"AGENT_MODEL_REPO_ID": "Qwen/Qwen3-4B"},
             ["hardware=h200x1", "veritas_rl.evaluation.opponents=[random]"],
-            "veritas_rl.evaluation is null here, so there is no veritas_rl.evaluation.opponents: type "
-            "'veritas_rl.evaluation={opponents:[random]}' to set it as a whole",
+            "veritas_rl.evaluation is null here, so there is no veritas_rl.evaluation.opponents: leave it out, or set "
+            "veritas_rl.evaluation as a whole",
         ),
         ({}, ["trainer.resume_mode=maybe"], "trainer.resume_mode=maybe is not supported: set it to auto, disable or"),
     ],

@@ -271,7 +271,7 @@ def test_a_readme_shows_seeds_steps_and_what_was_tried(tmp_path: Path) -> None:
     assert page.endswith("\n\nNot run yet: [new](../train/recipes/new/README.md).\n")
 
 
-def test_exploitability_stands_beside_published_values(tmp_path: Path) -> None:
+def test_exploitability_stands_beside_reported_values(tmp_path: Path) -> None:
     folder, description = recipe_in(tmp_path)
     for seed, value in ((1, 1.25), (2, 0.8)):
         figures = {

@@ -113,7 +113,11 @@ def test_runs_are_listed_with_what_they_do(client: TestClient) -> None:
         ([], "run"),
         (["+reasoning-gym@_global_=config", "trainer.total_training_steps=3"], "reasoning-gym"),
         (["+lgc-v2@_global_=config", "data.custom_cls.config.adapter_config.cases='sudoku'"], "lgc-v2, sudoku"),
-        (["++data.custom_cls.config.env=trace"], "trace"),
+        (["environment=trace"], "trace"),
+        (
+            ["environment=other", "data.custom_cls.config.env='openenv:http://127.0.0.1:8000'"],
+            "openenv:http://127.0.0.1:8000",
+        ),
     ],
 )
 def test_a_run_has_the_name_of_what_it_trains(overrides: list[str], title: str, tmp_path: Path) -> None:
@@ -200,6 +204,7 @@ def test_a_run_of_a_thousand_steps_opens_in_under_a_second(browser: Any, tmp_pat
     [
         ([3.9988, 4.0021], ["3.999", "4.000", "4.001", "4.002"]),
         ([0.25, 0.75], ["0.3", "0.4", "0.5", "0.6", "0.7"]),
+        ([0, 0.6], ["0.0", "0.2", "0.4", "0.6"]),
         ([12, 12], ["10", "15"]),
         ([0, 0], ["-0.4", "-0.2", "0.0", "0.2", "0.4"]),
         ([90, 2210], ["500", "1,000", "1,500", "2,000"]),
@@ -226,6 +231,8 @@ def test_the_values_of_an_axis_are_round_and_differ(
     while not (shown := browser.execute_script(read)):
         assert time.monotonic() < deadline
     assert shown == texts
+    edges = "return [...document.querySelectorAll('#curves text')].map((text) => text.getBBox().x)"
+    assert min(browser.execute_script(edges)) >= 0
 
 
 def test_recorded_games_are_stepped_through_from_there(

@@ -15,7 +15,7 @@ from veritas_rl.demonstrations.experts import make_expert
 from veritas_rl.demonstrations.questions import Block, Demonstration, KeptBlocks, Question
 from veritas_rl.envs.base import Player, Reason, Reply, Score, Session, Turn
 from veritas_rl.envs.environment import Environment
-from veritas_rl.envs.registry import get_environment, named_settings
+from veritas_rl.envs.registry import get_environment, is_remote, named_settings
 from veritas_rl.envs.task import MODES, Task, check_choice
 from veritas_rl.errors import UserError
 from veritas_rl.parallel import Workers
@@ -206,7 +206,7 @@ def generate(
     Raises:
         UserError: A name or a value is invalid, or no demonstration is left.
     """
-    cases, env = _cases(settings), settings.env
+    cases, env = _demonstrated_cases(settings), settings.env
     opponent = expert = make_expert(settings.expert, env, str(settings.seed), cases)
     if settings.opponent is not None:
         opponent = make_expert(settings.opponent, env, f"{settings.seed}/opponent", cases)
@@ -247,15 +247,12 @@ def generate(
     return made, counts
 
 
-def _cases(settings: Settings) -> Collection[str]:
+def _demonstrated_cases(settings: Settings) -> Collection[str]:
     """The cases. Of all cases of an environment, those without a solution are left out if that is the expert."""
     tasks, start = settings.catalogue("train", per_case=1), get_environment(settings.env).start
-    if settings.games or settings.expert != SOLUTION:
+    if settings.games or settings.expert != SOLUTION or any(map(is_remote, tasks)):
         return dict.fromkeys(task.case for task in tasks)
-    solved = [task.case for task in tasks if all(turn.solution for turn in start(task).turns())]
-    if not solved:
-        raise UserError(f"{settings.env} has no solutions; name an expert")
-    return solved
+    return [task.case for task in tasks if all(turn.solution for turn in start(task).turns())]
 
 
 def _blocks(settings: Settings, cases: Collection[str], size: int, exhausted: Collection[str]) -> Iterator[Block]:

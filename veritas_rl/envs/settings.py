@@ -79,7 +79,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     user_keys: ClassVar[Mapping[str, str]] = {"reward_mode": "reward"}
-    """Users' names of fields with different names."""
+    """The names that users type, each with the field that it sets."""
 
     cases_key: ClassVar[str] = "cases"
     """The field for the cases that users name on a command line."""

@@ -115,11 +115,11 @@ def overrides_for(typed: Sequence[str], environment: Mapping[str, str], hardware
     machine = [override for override in hardware.overrides(kind) if group_of(override) not in of_recipe]
     if "environment" not in of_recipe and any(re.match(rf"\+*{ENVIRONMENTS}[.=]", item) for item in own):
         machine.append(MIXTURE)
-    machine += defaults_of_others([*(recipe.written(ENV) if recipe else []), *named], kind)
+    machine += default_overrides([*(recipe.written(ENV) if recipe else []), *named], kind)
     return last_choices([*machine, *(recipe.overrides() if recipe else []), *named])
 
 
-def defaults_of_others(named: Sequence[str], kind: str) -> list[str]:
+def default_overrides(named: Sequence[str], kind: str) -> list[str]:
     """The defaults of an environment without a group of its own, as the groups of the others set them.
 
     Args:
@@ -132,11 +132,11 @@ def defaults_of_others(named: Sequence[str], kind: str) -> list[str]:
     if not name:
         raise UserError(f"{OTHER} names no environment: type environment=FILE.py:NAME, or set {ENV} too")
     node = f"++data.custom_cls.config.defaults.{get_environment(name).name}"
-    return [f"{node}.{key}={value}" for key, value in other_defaults(name, kind).items()]
+    return [f"{node}.{key}={value}" for key, value in default_values(name, kind).items()]
 
 
-def other_defaults(env: str, kind: str) -> dict[str, str]:
-    """The values of `defaults_of_others` for an environment, by setting."""
+def default_values(env: str, kind: str) -> dict[str, str]:
+    """The values of `default_overrides` for an environment, by setting."""
     environment = get_environment(env)
     values = {"seed": "${veritas_rl.seed}", "num_tasks_per_case": "131072"}
     with suppress(UserError):  # not every environment has this prompt

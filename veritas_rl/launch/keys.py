@@ -241,10 +241,7 @@ def unknown_key(key: str, value: str, configuration: DictConfig | None) -> UserE
         configuration: A configuration with the existing keys; None if it is not known.
     """
     if configuration is not None and (place := _null_above(key, configuration)):
-        inside = f"{key.removeprefix(f'{place}.')}:{value}"
-        return UserError(
-            f"{place} is null here, so there is no {key}: type '{place}={{{inside}}}' to set it as a whole"
-        )
+        return UserError(f"{place} is null here, so there is no {key}: leave it out, or set {place} as a whole")
     near = [f"{name}={value}" for name in nearest(key, configuration)] if configuration is not None else []
     if key in WORDS_ELSEWHERE and (configuration is None or "actor_rollout_ref" in configuration):
         near = [WORDS_ELSEWHERE[key][value.lower() in OFF].replace("VALUE", value)]

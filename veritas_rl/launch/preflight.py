@@ -37,8 +37,8 @@ from veritas_rl.verl_plugin import algorithms, dropout
 
 MINI = "actor_rollout_ref.actor.ppo_mini_batch_size"
 
-JUDGE = {"positions": "1100", "draws": "4", "games": "200", "opponents": "[random]"}
-"""The settings of `veritas_rl.evaluation`, with values such as those of a made model."""
+ANSWERS_JUDGED, GAMES_JUDGED = ("positions", "draws"), ("games", "opponents", "draws")
+"""What `veritas_rl.evaluation` needs for single answers, and for whole games."""
 
 TRAINERS = {"game": "sync", "game_async": "colocate_async"}
 """The trainers of `verl_plugin.trainer`, each with the verl trainer that it extends."""
@@ -285,12 +285,13 @@ def check_judges(configuration: DictConfig, questions: Sequence[Task]) -> None:
             environment has none of them, or one cannot play a case.
     """
     asked = configuration.veritas_rl.evaluation
-    if not asked:
+    if asked is None:
         return
-    if missing := [name for name in JUDGE if name not in asked]:
-        such = ",".join(f"{name}:{JUDGE[name]}" for name in missing)
-        raise UserError(f"veritas_rl.evaluation needs {', '.join(missing)} too, such as {such}")
-    games = [task for task in spread(questions) if task.mode == "episode"]
+    tasks = list(spread(questions))
+    games = [task for task in tasks if task.mode == "episode"]
+    needed = [*(ANSWERS_JUDGED if len(games) < len(tasks) else ()), *(GAMES_JUDGED if games else ())]
+    if missing := [name for name in needed if not isinstance(asked, DictConfig) or name not in asked]:
+        raise UserError(f"veritas_rl.evaluation needs {' and '.join(missing)}, as in train/verl/config/start/made.yaml")
     if not games:
         return
     names = asked.get("opponents")

@@ -364,13 +364,11 @@ def render() -> dict[Path, str]:
         values = (code(value_at(configuration, key)) for configuration in configurations)
         return f"| {' | '.join((name, code(key), *values, cell(note)))} |"
 
+    seed = {"seed": configurations[0].veritas_rl.seed}
+
     def defaults_in(env: str) -> list[Mapping[str, Any]]:
         made = (defaults_of(machine, f"environment={env}") for machine in SHOWN_MACHINES)
         return [configuration.data.custom_cls.config.defaults.get(env, {}) for configuration in made]
-
-    def defaults_of_others(env: str) -> list[Mapping[str, Any]]:
-        seed = {"seed": configurations[0].veritas_rl.seed}
-        return [{**conf.other_defaults(env, kind), **seed} for kind in (MADE, PRETRAINED)]
 
     environment = templates()
     environment.filters |= {"code": code, "cell": cell}
@@ -381,7 +379,7 @@ def render() -> dict[Path, str]:
         environments={
             **{env: setting_rows(env, defaults_in(env)) for env in ENVIRONMENTS},
             **{
-                env: setting_rows(env, defaults_of_others(env))
+                env: setting_rows(env, [{**conf.default_values(env, kind), **seed} for kind in (MADE, PRETRAINED)])
                 for env in (*LIBRARIES, *(f"{protocol}:{EXAMPLE_ADDRESS}" for protocol in ADDRESSED))
             },
         },

@@ -212,16 +212,19 @@ def test_other_right_answers_are_seen_by_the_library(name: str, truth: str, answ
     assert paid_answer(name, Question("?", truth, lambda answer: 1.0), answer) == 1
 
 
-def test_a_score_that_is_no_number_pays_nothing_and_what_it_raises_is_kept() -> None:
+def test_a_score_is_clipped_and_what_is_no_number_pays_nothing() -> None:
     for score, value in ((lambda answer: float("nan"), 0), (lambda answer: -1.0, 0), (lambda answer: 7, 1)):
         assert paid_answer("gcd", Question("?", "4", score), "4") == value
 
+
+def test_what_a_score_raises_stands_in_the_details() -> None:
     def fails(answer: str) -> float:
-        raise ValueError(f"no divisor: {answer}")
+        raise ValueError(f"no divisor: {answer}{'!' * 1000}")
 
     failing = Question("?", "4", fails)
     given = judge(failing, Reply("5"), "gcd", brief=True, partly=True)
-    assert (given.value, given.reason, given.details["score_error"]) == (0, Reason.WRONG, "ValueError: no divisor: 5")
+    assert (given.value, given.reason, len(given.details["score_error"])) == (0, Reason.WRONG, 200)
+    assert given.details["score_error"].startswith("ValueError: no divisor: 5!!")
     assert not can_be_answered("gcd", failing)
 
 

@@ -196,8 +196,8 @@ class Run:
             key, _, value = word.partition("=")
             if (recipe := key.removesuffix("@_global_")) != key:
                 named.append(recipe.lstrip("+"))
-            elif key.rpartition(".")[2] in ("game_types", "cases", "env"):
-                named.append(value.strip("'\""))
+            elif key.rpartition(".")[2] in ("game_types", "cases", "env", "environment") and value != "other":
+                named.append(value.strip("'\""))  # the choice other has the environment in another key
         return ", ".join(named) or self.folder.name
 
     def typed(self) -> list[str]:

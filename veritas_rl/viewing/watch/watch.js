@@ -95,7 +95,8 @@ function open(name) {
 
 const WIDTH = 320;
 const HEIGHT = 150;
-const [LEFT, BOTTOM, TOP] = [48, 20, 8];
+const [LEFT, BOTTOM, TOP] = [48, 20, 8]; // LEFT holds seven digits
+const DIGIT = 7; // the width of a wide one
 
 // Two to six round values between two bounds, each with a text that differs from its neighbours.
 function ticks(low, high) {
@@ -110,14 +111,16 @@ function ticks(low, high) {
     return value.toExponential(Math.max(0, Math.floor(Math.log10(Math.abs(value)) + 1e-9) - exponent));
   };
   const made = [];
-  for (let count = Math.ceil(low / step); count <= high / step; count++) {
+  // A quotient of decimals may miss a whole number by its last digit.
+  for (let count = Math.ceil(low / step - 1e-9); count <= high / step + 1e-9; count++) {
     const value = Number((count * step).toPrecision(12)); // without the rounding of the product
     made.push([value, text(value)]);
   }
   return made;
 }
 
-// The least and greatest value of a curve's axis, which is never empty.
+// The bounds of the axis of some values. Values that differ by less than a millionth are one value, because the difference is
+// that of sums of floats; the axis of one value reaches half as far as the value to both sides.
 function range(values) {
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const size = Math.max(Math.abs(low), Math.abs(high));
@@ -130,14 +133,16 @@ function plot(lines) {
   const points = lines.flatMap((line) => line.points);
   const [firstStep, lastStep] = [Math.min(...points.map((at) => at[0])), Math.max(...points.map((at) => at[0]))];
   const [low, high] = range(points.map((at) => at[1]));
-  const x = (step) => LEFT + ((step - firstStep) / Math.max(1, lastStep - firstStep)) * (WIDTH - LEFT - 8);
+  const marks = ticks(low, high);
+  const left = Math.max(LEFT, ...marks.map(([, text]) => text.length * DIGIT + 6));
+  const x = (step) => left + ((step - firstStep) / Math.max(1, lastStep - firstStep)) * (WIDTH - left - 8);
   const y = (value) => TOP + ((high - value) / (high - low)) * (HEIGHT - TOP - BOTTOM);
   const made = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "plot", role: "img" });
-  for (const [value, text] of ticks(low, high)) {
-    made.append(svg("line", { x1: LEFT, x2: WIDTH - 8, y1: y(value), y2: y(value), class: "grid" }));
-    made.append(svg("text", { x: LEFT - 4, y: y(value) + 4, "text-anchor": "end" }, text));
+  for (const [value, text] of marks) {
+    made.append(svg("line", { x1: left, x2: WIDTH - 8, y1: y(value), y2: y(value), class: "grid" }));
+    made.append(svg("text", { x: left - 4, y: y(value) + 4, "text-anchor": "end" }, text));
   }
-  made.append(svg("text", { x: LEFT, y: HEIGHT - 5 }, String(firstStep)));
+  made.append(svg("text", { x: left, y: HEIGHT - 5 }, String(firstStep)));
   made.append(svg("text", { x: WIDTH - 8, y: HEIGHT - 5, "text-anchor": "end" }, String(lastStep)));
   lines.forEach((line, index) => {
     const drawn = line.points.map((at) => `${x(at[0]).toFixed(1)},${y(at[1]).toFixed(1)}`).join(" ");

@@ -44,6 +44,10 @@ _NO_NUMBER = re.compile(r"(?<![a-z])(nan|inf(inity)?)(?![a-z])", re.IGNORECASE)
 _TRUTH_VALUES = ("true", "false", "yes", "no")
 
 
+class ScoreFailed(Exception):
+    """The library's score of an answer raised; the text has its error."""
+
+
 @dataclass(frozen=True)
 class Question:
     """A question.
@@ -76,11 +80,11 @@ def judge(question: Question, reply: Reply, name: str, brief: bool, partly: bool
     details = {"answer": said, "value_source": "exact"}
     try:
         value = 1.0 if right else paid_answer(name, question, said)
-    except Exception as error:
-        # Some scores raise for an answer that they cannot read. That the right one can be scored is known before a
-        # question is asked, so the answer is wrong; the error is kept, because it may be a fault of the library.
+    except ScoreFailed as error:
+        # Some scores raise for an answer that they cannot read. It pays nothing, and the error is kept, because it may
+        # be a fault of the library.
         value = 0.0
-        details[SCORE_ERROR] = f"{type(error).__name__}: {error}"[:MOST_OF_AN_ERROR]
+        details[SCORE_ERROR] = str(error)[:MOST_OF_AN_ERROR]
     if value == 1:
         return Score(1.0, True, Reason.CORRECT, details)
     return Score(value if partly else 0.0, False, Reason.WRONG, details)
@@ -101,11 +105,12 @@ def paid_answer(name: str, question: Question, answer: str) -> float:
 
     - Where the right answer is a number, a truth value, or one of `EXACT`, an answer is one of them, too.
     - Where a score would evaluate an answer, the answer has one of `FORMS`, which has no names.
-    - Elsewhere an answer has no more words than the right one, which it could say several times or inside a sentence.
+    - Elsewhere, except in `PLANS`, an answer has no more words than the right one, which it could say several times or
+      inside a sentence.
     - No answer is much longer than the right one, because some scores need more than linear time.
 
     Raises:
-        Exception: What the library's score raises for an answer that it cannot read.
+        ScoreFailed: The library's score raised.
     """
     truth = question.truth.strip() if question.truth is not None else None
     if truth is None:
@@ -140,8 +145,7 @@ def can_be_answered(name: str, question: Question) -> bool:
         return False
     try:
         return paid_answer(name, question, bare) == 1
-    except Exception:
-        # The library asks what it cannot score: another question is asked instead.
+    except ScoreFailed:
         return False
 
 
@@ -151,7 +155,10 @@ def _marked(truth: str) -> str:
 
 def _scored(question: Question, answer: str) -> float:
     """The library's score, between 0 and 1; 0 if it is not a number."""
-    value = question.score(answer)
+    try:
+        value = question.score(answer)
+    except Exception as error:  # any: the scores are the library's, and so are their faults
+        raise ScoreFailed(f"{type(error).__name__}: {error}") from error
     return min(value, 1.0) if value >= 0 else 0.0
 
 
