@@ -283,12 +283,14 @@ class RlRun(Run):
 
         rollout, asked = self.configuration.actor_rollout_ref.rollout, self.configuration.veritas_rl.evaluation
         for part, tasks in played:
-            first = tasks[0]
+            first, opponents = tasks[0], players_in(part.env, asked.opponents)
+            if others := [name for name in asked.opponents if name not in opponents]:
+                console.print(f"{part.env} is judged without {', '.join(others)}, which it does not have")
             settings = Settings(
                 checkpoint=str(model),
                 env=part.env,
                 compare=str(start),
-                opponents=players_in(part.env, asked.opponents),
+                opponents=opponents,
                 games=asked.games,
                 cases=",".join(dict.fromkeys(task.case for task in tasks)),
                 seed=self.configuration.veritas_rl.seed,
