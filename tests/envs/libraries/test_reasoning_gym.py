@@ -223,8 +223,8 @@ def test_what_a_score_raises_stands_in_the_details() -> None:
 
     failing = Question("?", "4", fails)
     given = judge(failing, Reply("5"), "gcd", brief=True, partly=True)
-    assert (given.value, given.reason, len(given.details["score_error"])) == (0, Reason.WRONG, 200)
-    assert given.details["score_error"].startswith("ValueError: no divisor: 5!!")
+    assert (given.value, given.reason) == (0, Reason.WRONG)
+    assert given.details["score_error"] == f"ValueError: no divisor: 5{'!' * 1000}"[:200]
     assert not can_be_answered("gcd", failing)
 
 
