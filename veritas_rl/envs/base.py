@@ -145,6 +145,14 @@ MEASURE = "measure/"
 FAULT = "fault"
 """The key of the details of a score that has the environment's error, if an error has ended the game."""
 
+MOST_OF_AN_ERROR = 200
+"""The most characters of an error in the details of a score."""
+
+
+def error_detail(error: Exception) -> str:
+    """An error as the details of a score have it: its type and its text, cut at `MOST_OF_AN_ERROR`."""
+    return f"{type(error).__name__}: {error}"[:MOST_OF_AN_ERROR]
+
 
 @dataclass(frozen=True)
 class Score:

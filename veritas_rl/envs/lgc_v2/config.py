@@ -40,7 +40,7 @@ class LGCConfig(LevelledConfig):
             type x 10^8 + seed. Training and validation may then share puzzles.
     """
 
-    user_keys: ClassVar[Mapping[str, str]] = {"reward_mode": "reward", "task_types": "cases"}
+    user_keys: ClassVar[Mapping[str, str]] = {**LevelledConfig.user_keys, "task_types": "cases"}
     part_types = (LGCParameters, LGCManner, Pay)
 
     levels: Annotated[Any, numbers(1), AfterValidator(_known)] = ()

@@ -85,7 +85,7 @@ class OpenSpielConfig(Settings):
     """
 
     user_keys: ClassVar[Mapping[str, str]] = {
-        "reward_mode": "reward",
+        **Settings.user_keys,
         "max_random_steps": "depth",
         "illegal": "retries",
         "games": "game_types",

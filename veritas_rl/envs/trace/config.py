@@ -27,7 +27,7 @@ class TraceConfig(SingleAnswerConfig):
         debug_prints: The most prints __DBG_0__, __DBG_1__, ... that are injected, 0 to 6.
     """
 
-    user_keys: ClassVar[Mapping[str, str]] = {"reward_mode": "reward", "levels": "cases"}
+    user_keys: ClassVar[Mapping[str, str]] = {**SingleAnswerConfig.user_keys, "levels": "cases"}
     single: ClassVar[Mapping[str, Any]] = {"reward": "outcome"}
     part_types = (TraceParameters, TraceManner, TracePay)
 

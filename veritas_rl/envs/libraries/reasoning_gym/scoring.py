@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from veritas_rl.envs.answers import boxed
 from veritas_rl.envs.answers.parts import code_blocks
-from veritas_rl.envs.base import Reason, Reply, Score
+from veritas_rl.envs.base import Reason, Reply, Score, error_detail
 
 EXACT = (
     "binary_matrix",
@@ -30,8 +30,8 @@ FORMS = {"countdown": r"[0-9+\-*/() ]{1,200}", "n_queens": r"[_Q\s]*"}
 PLANS = ("jugs",)
 """Sets whose right answers have any number of words."""
 
-SCORE_ERROR, MOST_OF_AN_ERROR = "score_error", 200
-"""The key of the details of a score that has what the library's score raised, and the most characters of it."""
+SCORE_ERROR = "score_error"
+"""The key of the details of a score that has what the library's score raised."""
 
 MOST_WITHOUT_TRUTH = 10_000
 """The most characters of an answer to a question without a right answer."""
@@ -84,7 +84,7 @@ def judge(question: Question, reply: Reply, name: str, brief: bool, partly: bool
         # Some scores raise for an answer that they cannot read. It pays nothing, and the error is kept, because it may
         # be a fault of the library.
         value = 0.0
-        details[SCORE_ERROR] = str(error)[:MOST_OF_AN_ERROR]
+        details[SCORE_ERROR] = str(error)
     if value == 1:
         return Score(1.0, True, Reason.CORRECT, details)
     return Score(value if partly else 0.0, False, Reason.WRONG, details)
@@ -158,7 +158,7 @@ def _scored(question: Question, answer: str) -> float:
     try:
         value = question.score(answer)
     except Exception as error:  # any: the scores are the library's, and so are their faults
-        raise ScoreFailed(f"{type(error).__name__}: {error}") from error
+        raise ScoreFailed(error_detail(error)) from error
     return min(value, 1.0) if value >= 0 else 0.0
 
 

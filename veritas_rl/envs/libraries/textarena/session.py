@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from veritas_rl.envs.answers import boxed
-from veritas_rl.envs.base import FAULT, Reason, Reply, Score, Session, Turn
+from veritas_rl.envs.base import FAULT, Reason, Reply, Score, Session, Turn, error_detail
 from veritas_rl.envs.libraries.textarena.games import Game
 from veritas_rl.envs.libraries.textarena.random_answers import Position
 from veritas_rl.envs.task import Task
@@ -14,9 +14,6 @@ _BRACKETS = re.compile(r"\[[^\[\]\n]*\]")
 
 UNREADABLE = (ValueError, IndexError, KeyError)
 """What the library raises if it cannot read an answer, such as a number of thousands of digits."""
-
-MOST_OF_A_FAULT = 200
-"""The most characters of a fault of the library that a score keeps."""
 
 
 class TextArenaSession(Session):
@@ -118,7 +115,7 @@ class TextArenaSession(Session):
 
     def _stop(self, fault: Exception | None = None) -> None:
         """End a game that has no result. A seat that has failed has made a mistake all the same."""
-        details = {FAULT: f"{type(fault).__name__}: {fault}"[:MOST_OF_A_FAULT]} if fault else {}
+        details = {FAULT: error_detail(fault)} if fault else {}
         self._turns = ()
         self._scores = {
             seat: self._score(seat, 0.0, Reason.ILLEGAL if self._game.has_failed(seat) else Reason.UNFINISHED, details)
