@@ -7,7 +7,7 @@ from typing import Any
 import uvicorn
 
 from veritas_rl.serving.app import make_app
-from veritas_rl.serving.limits import LOOPBACK, Limits
+from veritas_rl.serving.limits import KEEP_ALIVE, LOOPBACK, Limits
 from veritas_rl.serving.offer import Offer
 
 
@@ -16,8 +16,9 @@ class Server:
 
     def __init__(self, offers: list[Offer], limits: Limits | None = None, token: str = "", **more: Any) -> None:
         app = make_app(offers, limits or Limits(), token, LOOPBACK, **more)
-        config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", ws_max_size=(limits or Limits()).body)
-        self.server = uvicorn.Server(config)
+        largest = (limits or Limits()).body
+        settings: dict[str, Any] = {"log_level": "error", "timeout_keep_alive": KEEP_ALIVE, "ws_max_size": largest}
+        self.server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, **settings))
         self.thread = threading.Thread(target=self.server.run, daemon=True)
         self.thread.start()
         while not self.server.started:

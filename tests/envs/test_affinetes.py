@@ -24,7 +24,7 @@ from veritas_rl.launch import rl
 from veritas_rl.launch.hardware import Hardware
 from veritas_rl.serving.app import make_app
 from veritas_rl.serving.episodes import Episode
-from veritas_rl.serving.limits import Limits
+from veritas_rl.serving.limits import KEEP_ALIVE, Limits
 from veritas_rl.serving.offer import Offer, Start
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,7 +41,9 @@ class FirstListed:
 @pytest.fixture(scope="module")
 def server() -> Iterator[uvicorn.Server]:
     offers = [Offer("openspiel", opponents=["random"]), Offer("lgc-v2")]
-    server = uvicorn.Server(uvicorn.Config(make_app(offers, Limits()), port=0, log_level="error"))
+    server = uvicorn.Server(
+        uvicorn.Config(make_app(offers, Limits()), port=0, log_level="error", timeout_keep_alive=KEEP_ALIVE)
+    )
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

@@ -29,7 +29,7 @@ from veritas_rl.configs import split_list
 from veritas_rl.envs.registry import ENVIRONMENTS, environment_named
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.judging.options import add_config, config_of
-from veritas_rl.serving.limits import LOOPBACK, Limits
+from veritas_rl.serving.limits import KEEP_ALIVE, LOOPBACK, Limits
 
 if TYPE_CHECKING:
     from veritas_rl.players.loading import ModelFiles
@@ -132,7 +132,7 @@ def main() -> None:
         app,
         log_level="warning",
         access_log=False,
-        timeout_keep_alive=30,
+        timeout_keep_alive=KEEP_ALIVE,
         limit_concurrency=limits.sessions + 1000,
         ws_max_size=limits.body,
         ws_per_message_deflate=False,  # compression would take longer than the rest of the work for a message

@@ -14,6 +14,9 @@ from urllib.parse import urlsplit
 from veritas_rl.errors import UserError
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+# The seconds after which a server closes an idle connection. Clients such as httpx use a connection again for 5 s. A
+# server that closes it then, as uvicorn does by default, resets a request that is on its way.
+KEEP_ALIVE = 30
 
 Event = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]
