@@ -49,6 +49,16 @@ def last_line(said: str, otherwise: str) -> str:
     return next((line.strip() for line in reversed(said.splitlines()) if line.strip()), otherwise)
 
 
+def check_name(option: str, name: str) -> None:
+    """Check that an option has a name that can be the name of a file.
+
+    Raises:
+        UserError: It has other characters than letters, digits, ".", "-" and "_", or begins with ".".
+    """
+    if not re.fullmatch(r"[\w-][\w.-]*", name):
+        raise UserError(f"{option} {name!r} is not a name: use letters, digits, . - and _")
+
+
 def exit_on_user_error(main: Callable[[], int | None]) -> None:
     """Run a command line's `main` and end the process.
 

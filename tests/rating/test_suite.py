@@ -38,15 +38,22 @@ def small() -> Suite:
     return dataclasses.replace(made, asked=asked_of(made), played=played_of(made))
 
 
-def run(suite: Suite, folder: Path, checkpoint: str = "random") -> SuiteResult:
+@pytest.fixture
+def on_the_page(small: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page is one of the small suite."""
+    monkeypatch.setattr(leaderboard, "read_suite", lambda _: small)
+
+
+def run(suite: Suite, folder: Path, checkpoint: str = "random", games: str = "") -> SuiteResult:
     folder.mkdir(exist_ok=True)
-    result = run_suite(suite, checkpoint, "full", ReplySettings(), None, folder, Console(quiet=True))
+    result = run_suite(suite, games, checkpoint, "full", ReplySettings(), None, folder, Console(quiet=True))
     suite_report.write(result, folder)
     return result
 
 
-def test_prompts_and_bots_of_the_suite_match_their_pinned_digests() -> None:
-    check_pinned(GAMES_V2)
+@pytest.mark.parametrize("name", ["games-v2", "small-v1"])
+def test_prompts_and_bots_of_the_suite_match_their_pinned_digests(name: str) -> None:
+    check_pinned(read_suite(name))
 
 
 def test_the_suite_is_of_the_size_that_its_intervals_need() -> None:
@@ -86,6 +93,7 @@ def test_an_interrupted_suite_ends_with_the_same_bytes(small: Suite, tmp_path: P
     )
 
 
+@pytest.mark.usefixtures("on_the_page")
 def test_a_player_that_is_better_scores_more_and_is_rated_higher(small: Suite, tmp_path: Path) -> None:
     reports = {
         name.replace(":", "-"): run(small, tmp_path / name.replace(":", "-"), name) for name in ("random", "mcts:200")
@@ -97,8 +105,33 @@ def test_a_player_that_is_better_scores_more_and_is_rated_higher(small: Suite, t
     reports["mcts-50"] = run(small, tmp_path / "mcts-50", "mcts:50")
     assert leaderboard.ratings(reports)["random"].count == 16 + 16
     assert rated["mcts-200"].mean > rated["random"].mean
-    page = leaderboard.page_of(reports)
+    page = leaderboard.page_of({"games-v2": reports})
     assert page.index("| 1 | mcts-200 |") < page.index("| 3 | random |")
+
+
+@pytest.mark.usefixtures("on_the_page")
+def test_a_player_of_some_games_is_shown_without_a_rating(small: Suite, tmp_path: Path) -> None:
+    reports = {
+        "random": run(small, tmp_path / "random"),
+        "cards": run(small, tmp_path / "cards", "exact", "kuhn_poker"),
+    }
+    assert [case.name for case in reports["cards"].games] == ["kuhn_poker"]
+    assert not reports["cards"].answers
+    page = leaderboard.page_of({"games-v2": reports})
+    assert "\n| 1 | random | " in page
+    assert "\n|  | cards | in 1 of 2 games |  | " in page
+    (row,) = [line for line in page.splitlines() if line.startswith("| `tic_tac_toe` |")]
+    assert row.endswith("|  |")
+
+
+@pytest.mark.usefixtures("on_the_page")
+def test_a_result_is_added_to_the_page(small: Suite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaderboard, "FOLDER", tmp_path / "reports")
+    monkeypatch.setattr(leaderboard, "PAGE", tmp_path / "page.md")
+    result = run(small, tmp_path / "run")
+    assert leaderboard.add(result, "random") == [tmp_path / "reports/games-v2/random.json", tmp_path / "page.md"]
+    leaderboard.add(dataclasses.replace(result, player="other"), "two")
+    assert "| 2 | two |" in (tmp_path / "page.md").read_text()
 
 
 def test_a_name_is_only_ever_text_in_the_page(small: Suite, tmp_path: Path) -> None:
@@ -109,24 +142,22 @@ def test_a_name_is_only_ever_text_in_the_page(small: Suite, tmp_path: Path) -> N
 
 def test_the_leaderboard_is_what_its_reports_say() -> None:
     reports = leaderboard.read_reports(leaderboard.FOLDER)
-    assert {"random", "mcts-50"} <= reports.keys()
     assert leaderboard.page_of(reports) == leaderboard.PAGE.read_text()
-    for report in reports.values():
-        low, high = report.number.low, report.number.high
-        # If all deals of a case end alike, resampling shows no spread, and the interval is the wide one for few deals.
-        alike = [case for case in report.games if case.score.mean in (0, 1)]
-        assert high - low <= (0.07 if len(alike) > 1 else 0.06)
-        widths = sorted(case.score.high - case.score.low for case in report.games if case not in alike)
-        assert widths[-2] <= 0.2
+    found = reports["small-v1"]
+    assert {"random", "mcts-10", "mcts-50"} <= found.keys()
+    rated = leaderboard.ratings({name: report for name, report in found.items() if len(report.games) == 8})
+    assert rated["random"].high < rated["mcts-10"].low
+    assert rated["mcts-10"].high < rated["mcts-50"].low
 
 
 def test_a_report_of_another_version_is_not_compared(tmp_path: Path) -> None:
-    file = next(leaderboard.FOLDER.glob("*.json"))
+    file = next(leaderboard.FOLDER.glob("*/*.json"))
     values = {**json.loads(file.read_text()), "suite": "games-v2"}
-    (tmp_path / "old.json").write_text(json.dumps({**values, "asked": "0"}))
+    (tmp_path / "any").mkdir()
+    (tmp_path / "any/old.json").write_text(json.dumps({**values, "asked": "0"}))
     with pytest.raises(UserError, match="another version of games-v2"):
         leaderboard.read_reports(tmp_path)
-    (tmp_path / "old.json").write_text("{}")
+    (tmp_path / "any/old.json").write_text("{}")
     with pytest.raises(UserError, match="is no report of a suite"):
         leaderboard.read_reports(tmp_path)
 
@@ -134,8 +165,10 @@ def test_a_report_of_another_version_is_not_compared(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        ("--suite games-v3", "unknown suite 'games-v3': did you mean games-v"),
-        ("--suite games-v2 --games hex", "--games has no effect"),
+        ("--suite games-v3", "unknown suite 'games-v3': did you mean games-v2"),
+        ("--suite small-v1 --games chess", "unknown game of small-v1 'chess'"),
+        ("--games hex --add me", "--add needs --suite"),
+        ("--suite small-v1 --games kuhn_poker --add a/b", "'a/b' is not a name"),
         ("--suite games-v2 --seed 1", "--seed has no effect"),
     ],
 )

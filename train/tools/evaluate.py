@@ -5,7 +5,7 @@
     python train/tools/evaluate.py --env NAME --checkpoint CHECKPOINT --num_episodes 200 [--cases CASES] \\
         [--config KEY=VALUE] [--compare OTHER]
     python train/tools/evaluate.py --checkpoint CHECKPOINT --exact --games kuhn_poker [--samples N] [--every_step]
-    python train/tools/evaluate.py --checkpoint CHECKPOINT --suite games-v2
+    python train/tools/evaluate.py --checkpoint CHECKPOINT --suite games-v2 [--games GAMES] [--add NAME]
 
 CHECKPOINT is a folder (a model, an adapter, global_step_N, or an experiment), a hub id, the address of an
 OpenAI-compatible server (http://localhost:8000/v1), or a bot of the environment (listed at the end). An opponent has
@@ -17,8 +17,8 @@ With --exact no game is played: in small games the checkpoint is asked in every 
 temperature 1, and its whole policy is scored. The report goes to exact.json and a picture of each policy. --every_step
 judges all checkpoints of an experiment, and draws their NashConv against the training steps.
 
-With --suite the games, opponents, seeds and numbers of games are fixed, so that results compare over time. It ends
-with one number, suite.json and suite.html.
+With --suite the games, opponents, seeds and numbers of games are fixed, so that results compare over time; --games
+names some of its games. It ends with one number, suite.json and suite.html. --add NAME puts it on docs/leaderboard.md.
 
 With --cost nothing is asked: a forecast of the answers, the tokens and, with prices, the money is printed.
 """
@@ -31,11 +31,12 @@ from rich.console import Console
 
 from veritas_rl.configs import split_list
 from veritas_rl.envs.task import MODES
-from veritas_rl.errors import UserError, exit_on_user_error
+from veritas_rl.errors import UserError, check_name, exit_on_user_error
 from veritas_rl.judging.options import (
     PlayersParser,
     add_options,
     add_workers,
+    ask_as_trained,
     config_of,
     prices_of,
     purse_of,
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 OF_GAMES = ("env", "config", "num_episodes", "mode", "opponent", "relabelled", "opening", "max_moves", "games_to_show")
 """The options that have no effect if no game is played."""
 
-OF_OTHERS = (*OF_GAMES, "games", "seed", "compare", "exact", "samples", "every_step")
+OF_OTHERS = (*OF_GAMES, "seed", "compare", "exact", "samples", "every_step")
 """The options that a suite fixes, or that belong to another judgement."""
 
 
@@ -92,8 +93,9 @@ def main() -> None:
         help="with --exact: judge all checkpoints of an experiment, not only the newest",
     )
     parser.add_argument(
-        "--suite", help="play a fixed list of games that gives one number in the end; available: games-v2"
+        "--suite", help="play a fixed list of games that gives one number in the end; available: games-v2, small-v1"
     )
+    parser.add_argument("--add", metavar="NAME", help="with --suite: add the result to docs/leaderboard.md as NAME")
     parser.add_argument("--cost", action="store_true", help="only print a forecast of the cost, for each judged player")
     parser.add_argument(
         "--opening", type=int, help="number of random moves at the start of each game; default: 0 against bots, else 2"
@@ -112,6 +114,10 @@ def main() -> None:
         for name in OF_OTHERS:
             if getattr(given, name) != parser.get_default(name):
                 raise UserError(f"--{name} has no effect with --suite {given.suite}, which sets it: leave it out")
+    if given.add is not None:
+        if not given.suite or given.cost:
+            raise UserError("--add needs --suite, and no --cost: the leaderboard compares results of the same games")
+        check_name("--add", given.add)
     if given.samples is not None and not given.exact:
         raise UserError("--samples needs --exact: set the number of games with --num_episodes")
     if given.every_step and not given.exact:
@@ -119,6 +125,8 @@ def main() -> None:
     if given.temperature is None:
         given.temperature = float(given.exact)
     # Late, because the following code imports pyspiel, scipy and matplotlib: a wrong option does not need them.
+    opponents = () if given.suite or given.exact else split_list(given.opponent, "opponent")
+    ask_as_trained(given, [given.checkpoint, *([given.compare] if given.compare else ()), *opponents])
     judge = _run_suite if given.suite else _judge_exactly if given.exact else _play_games
     with read_workers(given.workers) as workers:
         judge(given, replies_of(given), Console(), workers)
@@ -158,21 +166,32 @@ def _play_games(given: argparse.Namespace, replies: "ReplySettings", console: Co
 def _run_suite(given: argparse.Namespace, replies: "ReplySettings", console: Console, workers: Workers) -> None:
     from veritas_rl.judging.evaluation import folder_of
     from veritas_rl.players.cost import describe
-    from veritas_rl.rating import suite_report
+    from veritas_rl.rating import leaderboard, suite_report
     from veritas_rl.rating.suite import environments_of, forecast_of, read_suite, run_suite
 
     suite = read_suite(given.suite)
-    _print_forecast(forecast_of(suite, given.prompt, environments_of(suite, given.checkpoint)), given, console)
+    played = suite.of_cases(given.games)
+    _print_forecast(forecast_of(played, given.prompt, environments_of(played, given.checkpoint)), given, console)
     if given.cost:
         return
-    what = (suite.name, suite.digest, given.checkpoint, given.prompt, replies.sampling)
+    what = (
+        suite.name,
+        suite.digest,
+        *(played.cases if given.games else ()),
+        given.checkpoint,
+        given.prompt,
+        replies.sampling,
+    )
     folder = _make_folder(given.output or folder_of(given.checkpoint, what))
     purse = purse_of(given, folder)
-    result = run_suite(suite, given.checkpoint, given.prompt, replies, given.base, folder, console, purse, workers)
+    result = run_suite(
+        suite, given.games, given.checkpoint, given.prompt, replies, given.base, folder, console, purse, workers
+    )
     suite_report.print_result(result, console)
     for row in purse.values():
         console.print(describe(row), soft_wrap=True, highlight=False)
-    for path in suite_report.write(result, folder):
+    paths = suite_report.write(result, folder)
+    for path in [*paths, *(leaderboard.add(result, given.add) if given.add else ())]:
         console.print(str(path), soft_wrap=True, highlight=False)
 
 

@@ -2,7 +2,7 @@
 
     python train/tools/play.py --game "hex(board_size=5)" --opponent mcts:200
     python train/tools/play.py --game chess --opponent uci:stockfish --seat 1
-    python train/tools/play.py --game connect_four --opponent CHECKPOINT --prompt brief
+    python train/tools/play.py --opponent models/hex_5
     python train/tools/play.py --game leduc_poker --opponent http://localhost:8000/v1 --terminal
 
 An OPPONENT is a bot of the environment (listed at the end), a folder (a model, an adapter, global_step_N, or an
@@ -14,7 +14,14 @@ train/tools/convert_to_parquet.py.
 from pathlib import Path
 
 from veritas_rl.errors import UserError, exit_on_user_error
-from veritas_rl.judging.options import PlayersParser, add_config, add_reply_options, config_of, replies_of
+from veritas_rl.judging.options import (
+    PlayersParser,
+    add_config,
+    add_reply_options,
+    ask_as_trained,
+    config_of,
+    replies_of,
+)
 from veritas_rl.paths import ROOT
 
 OUTPUT = ROOT / "train/outputs/play"
@@ -27,7 +34,7 @@ def main() -> None:
     """The command line."""
     parser = PlayersParser(__doc__, "openspiel")
     add = parser.add_argument
-    add("--game", required=True, help='the game to play, such as "hex(board_size=5)"')
+    add("--game", help='the game to play, such as "hex(board_size=5)"; default: that of the opponent\'s training')
     add("--opponent", default="random", help="the player of the other seats; default: random")
     add("--seat", type=int, default=0, help="your seat, counted from 0; default: 0")
     add("--terminal", action="store_true", help="play in this terminal by typing, without a page")
@@ -41,23 +48,29 @@ def main() -> None:
     add_reply_options(parser)
     parser.set_defaults(concurrency=8)
     given = parser.parse_args()
-    replies = replies_of(given)
     if not 0 <= given.port < 65536:
         raise UserError(f"--port must be between 0 and 65535, not {given.port}")
     # Late, because the following code imports pyspiel: a wrong option does not need it.
     from veritas_rl.envs.registry import get_environment, make_task
     from veritas_rl.envs.task import task_values
-    from veritas_rl.players.loading import open_player
+    from veritas_rl.players.loading import asked_in_training_of, open_player
     from veritas_rl.players.registry import check_bot, is_bot
     from veritas_rl.viewing.play.table import Table
 
     environment = get_environment(given.env)
     if "mode" not in environment.config_type.model_fields:
         raise UserError(f"{given.env} asks single questions and has no games to play; evaluate.py judges a model on it")
-    cases = environment.read_config({environment.config_type.cases_key: given.game, "mode": "episode"}).cases
+    ask_as_trained(given, [given.opponent])
+    replies = replies_of(given)
+    trained = None if is_bot(given.opponent, given.env) else asked_in_training_of(given.opponent, given.env)
+    chosen = given.game or (",".join(trained.cases) if trained else "")
+    if not chosen:
+        raise UserError(f'{given.opponent} does not say which game: name one with --game, such as "hex(board_size=5)"')
+    cases = environment.read_config({environment.config_type.cases_key: chosen, "mode": "episode"}).cases
     games = {case.partition("(")[0] for case in cases}
     if len(games) != 1:
-        raise UserError(f"--game {given.game} names {len(games)} games: name one")
+        named = f"--game {given.game} names" if given.game else f"{given.opponent} was trained on"
+        raise UserError(f"{named} {len(games)} games: name one with --game, of {', '.join(cases)}")
     values = {"mode": "episode", "seed": given.seed, "prompt": given.prompt}
     if "retries" in task_values(environment.task_type):
         values["retries"] = given.retries

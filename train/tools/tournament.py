@@ -14,7 +14,15 @@ from pathlib import Path
 from rich.console import Console
 
 from veritas_rl.errors import exit_on_user_error
-from veritas_rl.judging.options import PlayersParser, add_options, add_workers, config_of, purse_of, replies_of
+from veritas_rl.judging.options import (
+    PlayersParser,
+    add_options,
+    add_workers,
+    ask_as_trained,
+    config_of,
+    purse_of,
+    replies_of,
+)
 from veritas_rl.parallel import read_workers
 
 
@@ -31,6 +39,7 @@ def main() -> None:
     add_workers(parser)
     given = parser.parse_args()
     # Late, because the following code imports pyspiel, scipy and matplotlib: a wrong option does not need them.
+    ask_as_trained(given, given.players)
     from veritas_rl.rating import report as tournament_report
     from veritas_rl.rating.tournament import Settings, hold
 

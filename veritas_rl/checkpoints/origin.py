@@ -11,7 +11,8 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from veritas_rl.checkpoints.layout import RECORD, CheckpointInfo, LoraInfo, step_of
+from veritas_rl.checkpoints.layout import MERGE_REPORT, RECORD, CheckpointInfo, LoraInfo, step_of
+from veritas_rl.configs import split_list
 
 PACKAGES = ("veritas-rl", "verl", "torch", "transformers", "peft", "open_spiel")
 """The packages whose versions are stored."""
@@ -43,7 +44,11 @@ SETTINGS = (
     "trainer.total_training_steps",
     "trainer.n_gpus_per_node",
     "trainer.nnodes",
+    "veritas_rl.demonstrations.env",
+    "veritas_rl.demonstrations.cases",
+    "veritas_rl.demonstrations.prompt",
     "veritas_rl.quantization",
+    "veritas_rl.say_limit",
     "veritas_rl.seed",
 )
 """The settings of a run that are stored, as command-line keys."""
@@ -81,6 +86,48 @@ class Origin:
         """
         lora = values.get("lora")
         return cls(**{**values, "lora": None if lora is None else LoraInfo(**lora)})
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How a model was asked in its training. Fields are None where that is unknown.
+
+    Attributes:
+        cases: The cases; empty for all.
+        prompt: The form of the prompts.
+        max_tokens: The maximum number of tokens of a reply.
+        say_limit: Whether the prompts stated this maximum.
+    """
+
+    cases: tuple[str, ...] = ()
+    prompt: str | None = None
+    max_tokens: int | None = None
+    say_limit: bool | None = None
+
+
+def asked_in_training(folder: Path, env: str) -> Asked | None:
+    """How a model was asked about an environment in its training; None if there is no record of it.
+
+    Args:
+        folder: A merged model, `.../global_step_N`, or an experiment.
+        env: The environment.
+    """
+    try:
+        merged = json.loads((folder / MERGE_REPORT).read_text(encoding="utf-8"))
+        found = Origin.from_values(merged.get("origin", {})).recipe
+    except (OSError, ValueError, TypeError, AttributeError):
+        found = recipe_of(folder.parent if folder.name.startswith("global_step_") else folder)
+    if found.get("veritas_rl.demonstrations.env") == env:
+        cases = split_list(found.get("veritas_rl.demonstrations.cases"))
+        return Asked(cases, found.get("veritas_rl.demonstrations.prompt"))
+    if env not in found.get("environments", ()):
+        return None
+    return Asked(
+        split_list(found.get(f"{env}.game_types", found.get(f"{env}.cases"))),
+        found.get(f"{env}.prompt", "full"),
+        found.get("data.max_response_length"),
+        found.get("veritas_rl.say_limit"),
+    )
 
 
 def origin_of(checkpoint: Path, info: CheckpointInfo | None, lora: LoraInfo | None, base: Path | None) -> Origin:

@@ -79,14 +79,19 @@ def add_reply_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for a model's prompt and replies. `replies_of` also needs `--seed` and `--concurrency`."""
     add = parser.add_argument
     add("--base", help="base model of an adapter or checkpoint that names none, or whose base is missing")
-    prompt = "prompt of a model: full; unlisted: without the legal answers; brief: only the question; default: full"
-    add("--prompt", default="full", help=prompt)
+    prompt = (
+        "prompt of a model: full; unlisted: without the legal answers; brief: only the question; default: that of the "
+        "model's training, full if that is unknown"
+    )
+    add("--prompt", help=prompt)
     temperature = "sampling temperature of a model; default: 0, and 1 with --exact of evaluate.py"
     add("--temperature", type=float, default=0.0, help=temperature)
     add("--top_p", type=float, default=1.0, help="top-p (nucleus) sampling of a model, in (0, 1]; default: 1")
     add("--enable_thinking", action="store_true", help="switch on the thinking mode of a model that has one")
-    add("--say_limit", action="store_true", help="state the token limit of the reply in each prompt")
-    add("--max_tokens", type=int, default=1024, help="maximum number of tokens of a reply; default: 1024")
+    limit = "state the token limit of the reply in each prompt; default: as in the model's training"
+    add("--say_limit", action=argparse.BooleanOptionalAction, help=limit)
+    tokens = "maximum number of tokens of a reply; default: that of the model's training, 1024 if that is unknown"
+    add("--max_tokens", type=int, help=tokens)
     request = "a parameter of requests to a server, such as reasoning_effort=low; without value: left out; repeatable"
     add("--request", action="append", default=[], metavar="NAME=VALUE", help=request)
     timeout = "maximum number of seconds that a server may take for a reply; default: 600"
@@ -138,6 +143,39 @@ def _pairs(option: str, texts: Sequence[str]) -> tuple[tuple[str, Any], ...]:
         except yaml.YAMLError as error:
             raise UserError(f"{option} {text}: the value is not valid YAML: {error}") from error
     return tuple(sorted(settings.items()))
+
+
+def ask_as_trained(given: argparse.Namespace, players: Sequence[str]) -> None:
+    """Set the options of prompts and replies that were not given as the models were asked in their training.
+
+    The limit of replies keeps its default beside a model of unknown training, which may need more tokens.
+
+    Args:
+        given: The options, which are changed.
+        players: The names of the players.
+
+    Raises:
+        UserError: The models were trained with different prompts.
+    """
+    from veritas_rl.players.loading import asked_in_training_of
+    from veritas_rl.players.registry import is_bot
+
+    models = [name for name in dict.fromkeys(players) if not is_bot(name, given.env)]
+    asked = {name: found for name in models if (found := asked_in_training_of(name, given.env)) is not None}
+    taken = []
+    for option, default in {"prompt": "full", "max_tokens": 1024, "say_limit": False}.items():
+        if getattr(given, option) is not None:
+            continue
+        known = {name: value for name, found in asked.items() if (value := getattr(found, option)) is not None}
+        if option != "prompt" and len(asked) < len(models):
+            known = {}
+        if option != "max_tokens" and len(set(known.values())) > 1:
+            differing = ", ".join(f"{name} with {value}" for name, value in known.items())
+            raise UserError(f"the models were trained with different {option}s: {differing}; choose one by --{option}")
+        setattr(given, option, max(known.values(), default=default))
+        taken += [f"{option}={getattr(given, option)}"] if known else []
+    if taken:
+        print(f"note: asked as in training: {', '.join(taken)}", file=sys.stderr)
 
 
 def replies_of(given: argparse.Namespace) -> "ReplySettings":

@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from veritas_rl.chat_template import end_warning
 from veritas_rl.checkpoints.adapter import SETTINGS, WEIGHTS, base_name, check_adapter, weights_fingerprint
+from veritas_rl.checkpoints.kept import read_card
 from veritas_rl.checkpoints.layout import check_shards, shard_files, step_folders, step_of, whole_checkpoints
+from veritas_rl.checkpoints.origin import Asked, asked_in_training
 from veritas_rl.checkpoints.packaged import PACKAGED, provide
 from veritas_rl.envs.base import Player
 from veritas_rl.errors import UserError
@@ -192,6 +194,13 @@ def find_model(name: str, merged: Path, base: str | None = None) -> ModelFiles:
         raise UserError(f"no player {name!r}: there is no such folder, and the hub says: {why}") from error
 
 
+def asked_in_training_of(name: str, env: str) -> Asked | None:
+    """How the model of a name was asked about an environment in its training; None if that is not recorded."""
+    mean = _MEAN.fullmatch(name)
+    folder = Path(mean[1] if mean else name).expanduser()
+    return asked_in_training(folder, env) if folder.is_dir() else None
+
+
 def is_player(name: str, env: str) -> bool:
     """Whether a name can refer to a player: a bot, an address, a folder, a hub id or a packaged model."""
     mean = _MEAN.fullmatch(name)
@@ -226,6 +235,8 @@ def players_in(env: str, names: Sequence[str]) -> tuple[str, ...]:
 
 def _in_folder(folder: Path, merged: Path, base: str | None) -> ModelFiles:
     if (folder / "config.json").is_file():
+        if card := read_card(folder):
+            card.check_digest(folder)
         return ModelFiles(folder)
     if (folder / SETTINGS).is_file():
         from veritas_rl.checkpoints.models import Base

@@ -1,6 +1,6 @@
 """docs/leaderboard.md, made from the reports of suites in docs/leaderboard.
 
-    cp OUTPUT/suite.json docs/leaderboard/NAME.json
+    python train/tools/evaluate.py --suite small-v1 --checkpoint WHO --add NAME
     python -m veritas_rl.rating.leaderboard            # write the page
     python -m veritas_rl.rating.leaderboard --check    # exit code 1 and one line if the page is not current
 
@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from veritas_rl.checkpoints.folder import write_whole
 from veritas_rl.errors import UserError, exit_on_user_error
 from veritas_rl.generated_page import page_command
 from veritas_rl.judging.report import percent
@@ -30,36 +31,55 @@ POINTS = {"1": 1.0, "=": 0.5, "0": 0.0}
 
 HEAD = """# Leaderboard
 
-Suites rate any model by the same games: `python train/tools/evaluate.py --suite games-v2 --checkpoint WHO`
-([evaluation.md](evaluation.md#suites)). `python -m veritas_rl.rating.leaderboard` makes this page of the reports in
-[leaderboard](leaderboard). Scores in % with 95% intervals: a win is 100, a draw 50, in poker the share of the stakes.
-Ratings are Bradley and Terry's, fitted to all games of the suite, with random at 1000: 400 points ahead score 10 to 1.
+Suites rate any player by the same games ([evaluation.md](evaluation.md#suites)). One command adds a player to this
+page: a model's folder, a hub id, the address of a server, or a bot.
+
+```bash
+python train/tools/evaluate.py --suite small-v1 --checkpoint WHO --add NAME
+```
+
+The page is made of the reports in [leaderboard](leaderboard). Scores are in % with 95% intervals: a win is 100, a draw
+50, in poker the share of the stakes. Ratings are Bradley and Terry's, fitted to all games of the suite, with random at
+1000: 400 points ahead score 10 to 1. Players judged on some of the games alone have no rating and come last.
 """
 
 
-def read_reports(folder: Path) -> dict[str, SuiteResult]:
-    """The reports of a folder, by the names of the files.
+def read_reports(folder: Path) -> dict[str, dict[str, SuiteResult]]:
+    """The reports of a folder, by suite and player: those of the files SUITE/PLAYER.json.
 
     Raises:
         UserError: A file is no report of a suite, or is a report of another version of the suite.
     """
-    found: dict[str, SuiteResult] = {}
-    for path in sorted(folder.glob("*.json")):
+    found: dict[str, dict[str, SuiteResult]] = {}
+    for path in sorted(folder.glob("*/*.json")):
         try:
             result = SuiteResult.from_values(json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise UserError(
-                f"{path} is no report of a suite ({error}); remove it, or copy a suite.json there"
+                f"{path} is no report of a suite ({error}); remove it, or judge the player again"
             ) from error
         suite = read_suite(result.suite)
         if (result.digest, result.asked, result.played) != (suite.digest, suite.asked, suite.played):
             raise UserError(f"{path} is a report of another version of {suite.name}; run the suite again")
-        found[path.stem] = result
+        found.setdefault(suite.name, {})[path.stem] = result
     return found
 
 
+def add(result: SuiteResult, name: str) -> list[Path]:
+    """Keep a report, in place of an earlier one of the same suite and name, and write the page; return both paths.
+
+    Raises:
+        UserError: A kept report cannot be read.
+    """
+    kept = FOLDER / result.suite / f"{name}.json"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(kept, json.dumps(result.values(), indent=1) + "\n")
+    write_whole(PAGE, page_of(read_reports(FOLDER)))
+    return [kept, PAGE]
+
+
 def ratings(reports: Mapping[str, SuiteResult]) -> dict[str, Estimate]:
-    """The rating of each player and opponent of one suite, with `ANCHOR` at `ANCHOR_RATING`."""
+    """The ratings in one suite, with `ANCHOR` at `ANCHOR_RATING`; empty if it has played no game."""
     games: list[Result] = []
     met: set[tuple[str, frozenset[str]]] = set()
     for name, report in reports.items():
@@ -75,7 +95,9 @@ def ratings(reports: Mapping[str, SuiteResult]) -> dict[str, Estimate]:
                     Result(name, opponent.replace(":", "-"), POINTS[point], (case.name, place // 2))
                     for place, point in enumerate(points)
                 ]
-    found = ratings_of(games)
+    found = ratings_of(games) if games else {}
+    if ANCHOR not in found:
+        return {}
     shift = ANCHOR_RATING - found[ANCHOR].mean
     return {
         name: Estimate(one.mean + shift, one.low + shift, one.high + shift, one.count, one.classes)
@@ -83,14 +105,18 @@ def ratings(reports: Mapping[str, SuiteResult]) -> dict[str, Estimate]:
     }
 
 
-def page_of(reports: Mapping[str, SuiteResult]) -> str:
-    """The text of the page."""
+def page_of(reports: Mapping[str, Mapping[str, SuiteResult]]) -> str:
+    """The text of the page.
+
+    Args:
+        reports: The reports by suite and player.
+    """
     parts = [HEAD]
-    for suite in dict.fromkeys(report.suite for report in reports.values()):
-        mine = {name: report for name, report in reports.items() if report.suite == suite}
-        rated = ratings(mine)
-        order = sorted(mine, key=lambda name: -mine[name].number.mean)
-        parts.append(f"## {suite}\n\n{_table_of_players(order, mine, rated)}\n")
+    for suite, mine in sorted(reports.items(), reverse=True):
+        games = len(read_suite(suite).cases)
+        rated = ratings({name: report for name, report in mine.items() if len(report.games) == games})
+        order = sorted(mine, key=lambda name: (-len(mine[name].games), -mine[name].number.mean))
+        parts.append(f"## {suite}\n\n{_table_of_players(order, mine, rated, games)}\n")
         parts.append(f"Score by game:\n\n{_table_of_games(order, mine)}\n")
         first = mine[order[0]]
         pins = f"the suite's file {first.digest}, what is asked {first.asked}, how the bots play {first.played}"
@@ -98,7 +124,9 @@ def page_of(reports: Mapping[str, SuiteResult]) -> str:
     return "\n".join(parts)
 
 
-def _table_of_players(order: Sequence[str], reports: Mapping[str, SuiteResult], rated: Mapping[str, Estimate]) -> str:
+def _table_of_players(
+    order: Sequence[str], reports: Mapping[str, SuiteResult], rated: Mapping[str, Estimate], games: int
+) -> str:
     environments = list(dict.fromkeys(case.name for report in reports.values() for case in report.answers))
     heads = [
         "",
@@ -119,9 +147,9 @@ def _table_of_players(order: Sequence[str], reports: Mapping[str, SuiteResult], 
         everything = (*report.games, *report.answers)
         read, written = sum(case.prompt_tokens for case in everything), sum(case.tokens for case in everything)
         cells = [
-            str(place),
+            str(place) if rating else "",
             name,
-            percent(report.number),
+            percent(report.number) if rating else f"in {len(report.games)} of {games} games",
             f"{rating.mean:.0f} [{rating.low:.0f}, {rating.high:.0f}]" if rating else "",
             f"{100 * legal:.1f}%",
             *(right.get(env, "") for env in environments),
@@ -137,7 +165,8 @@ def _table_of_games(order: Sequence[str], reports: Mapping[str, SuiteResult]) ->
     lines = [_row(["game", *order]), _row(["---"] * (len(order) + 1))]
     for case in cases:
         by_name = {name: {found.name: found for found in reports[name].games} for name in order}
-        lines.append(_row([f"`{case}`", *(percent(by_name[name][case].score) for name in order)]))
+        scores = (percent(by_name[name][case].score) if case in by_name[name] else "" for name in order)
+        lines.append(_row([f"`{case}`", *scores]))
     return "\n".join(lines)
 
 

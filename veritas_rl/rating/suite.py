@@ -1,6 +1,6 @@
 """A suite: a fixed list of games, opponents, seeds and numbers of games that gives each model one comparable number.
 
-    python train/tools/evaluate.py --suite games-v2 --checkpoint WHO
+    python train/tools/evaluate.py --suite games-v2 --checkpoint WHO [--games GAMES]
 
 `suites/NAME.yaml` defines what is played. Digests in it pin the prompts and the play of the bots, so that results of
 different dates are comparable. Finished games are kept as in any evaluation. The same command continues after an
@@ -74,6 +74,23 @@ class Suite:
             replies=replies,
             base=base,
         )
+
+    def of_cases(self, names: str) -> "Suite":
+        """The same suite with some of its games alone, for a player that knows no others.
+
+        Args:
+            names: The games, separated by commas; "" for all.
+
+        Raises:
+            UserError: A game is not in the suite.
+        """
+        if not names:
+            return self
+        chosen = tuple(tasks_of(names, 1, Rules(GAMES, self.seed)))
+        for case in chosen:
+            if case not in self.cases:
+                raise unknown(f"game of {self.name}", case, self.cases)
+        return dataclasses.replace(self, cases=tuple(case for case in self.cases if case in chosen), answers={})
 
 
 def read_suite(name: str) -> Suite:
@@ -191,7 +208,7 @@ class SuiteResult:
         player: The judged player; for a folder, its last part.
         identity: The player's identity; equal for players with equal play.
         prompt: "full", "unlisted" or "brief".
-        number: The mean score over all games.
+        number: The mean score over all games that were played.
         games: The result of each case.
         answers: The result of each environment of single answers; empty for a bot that cannot play in them.
     """
@@ -237,6 +254,7 @@ def environments_of(suite: Suite, checkpoint: str) -> tuple[str, ...]:
 
 def run_suite(
     suite: Suite,
+    games: str,
     checkpoint: str,
     prompt: str,
     replies: ReplySettings,
@@ -250,6 +268,7 @@ def run_suite(
 
     Args:
         suite: The suite.
+        games: The games to play, separated by commas; "" for all and the single answers.
         checkpoint: The judged player, see `loading`.
         prompt: "full", "unlisted" or "brief".
         replies: The settings of a model's replies; the seed is that of the suite.
@@ -263,6 +282,7 @@ def run_suite(
         UserError: The player does not exist or cannot play, or the suite has changed. Finished games are kept.
     """
     check_pinned(suite)
+    suite = suite.of_cases(games)
     replies = dataclasses.replace(replies, seed=suite.seed)
     found: dict[str, Evaluation] = {}
     for env in environments_of(suite, checkpoint):
@@ -272,7 +292,7 @@ def run_suite(
         console.print(f"{suite.name}: {env}", highlight=False)
         found[env] = evaluate(settings, inside, console, purse=purse, workers=workers)
     (identity,) = found[GAMES].players.values()
-    games = found[GAMES].games
+    played = found[GAMES].games
     return SuiteResult(
         suite=suite.name,
         digest=suite.digest,
@@ -281,8 +301,8 @@ def run_suite(
         player=Path(checkpoint).name if Path(checkpoint).is_dir() else checkpoint,
         identity=identity,
         prompt=prompt,
-        number=mean_score([game.value for game in games], [game.cluster for game in games]),
-        games=tuple(_result(case, inside) for case, inside in grouped(games, lambda game: game.case)),
+        number=mean_score([game.value for game in played], [game.cluster for game in played]),
+        games=tuple(_result(case, inside) for case, inside in grouped(played, lambda game: game.case)),
         answers=tuple(_result(env, found[env].games) for env in suite.answers if env in found),
     )
 
