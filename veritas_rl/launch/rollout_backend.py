@@ -91,13 +91,20 @@ def check_model(configuration: DictConfig, path: str | None) -> None:
 
         config = AutoConfig.from_pretrained(local_name(path))
         _check_class(MODEL_FOR_CAUSAL_LM_MAPPING[type(config)], path)
-        text: Any = config.get_text_config()
-        size = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+        size = head_size(path)
         instead = "use rollout=transformers"
     if cpu and size not in HEAD_DIMS:
         raise UserError(
             f"vLLM on a CPU has no attention for heads of {size} (it has {', '.join(map(str, HEAD_DIMS))}): {instead}"
         )
+
+
+def head_size(path: str) -> int:
+    """The width of the attention heads of a model's folder or hub id."""
+    from transformers import AutoConfig
+
+    text: Any = AutoConfig.from_pretrained(local_name(path)).get_text_config()
+    return getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
 
 
 def _check_class(model: Any, path: str) -> None:
