@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 
 from veritas_rl.envs.affinetes import calls
 from veritas_rl.envs.base import Reason, Reply, Session, Turn, play
@@ -22,9 +20,7 @@ from veritas_rl.envs.registry import get_environment, open_catalogue, task_from_
 from veritas_rl.errors import UserError
 from veritas_rl.launch import rl
 from veritas_rl.launch.hardware import Hardware
-from veritas_rl.serving.app import make_app
 from veritas_rl.serving.episodes import Episode
-from veritas_rl.serving.limits import KEEP_ALIVE, Limits
 from veritas_rl.serving.offer import Offer, Start
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,23 +35,8 @@ class FirstListed:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[uvicorn.Server]:
-    offers = [Offer("openspiel", opponents=["random"]), Offer("lgc-v2")]
-    server = uvicorn.Server(
-        uvicorn.Config(make_app(offers, Limits()), port=0, log_level="error", timeout_keep_alive=KEEP_ALIVE)
-    )
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield server
-    server.should_exit = True
-    thread.join(10)
-
-
-@pytest.fixture(scope="module")
-def url(server: uvicorn.Server) -> str:
-    return f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+def url(serve: Callable[..., Any]) -> str:
+    return serve([Offer("openspiel", opponents=["random"]), Offer("lgc-v2")]).url
 
 
 def catalogue(url: str, split: str = "train", **settings: Any) -> Any:

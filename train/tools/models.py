@@ -69,7 +69,7 @@ def _keep(given: argparse.Namespace, judge: Sequence[str]) -> None:
             raise UserError(f"{option} cannot be an option of the judgement: leave it out")
     short = tuple(shlex.split(given.short))
     experiment = Path(given.checkpoint.partition("@mean:")[0]).expanduser()
-    recipe = recipe_of(experiment.parent if experiment.name.startswith("global_step_") else experiment)
+    recipe = recipe_of(experiment)
     if not recipe:
         raise UserError(f"{experiment} is no checkpoint or experiment whose run is here, so its game is not known")
     target = MODELS / given.name

@@ -53,16 +53,15 @@ def main() -> None:
     # Late, because the following code imports pyspiel: a wrong option does not need it.
     from veritas_rl.envs.registry import get_environment, make_task
     from veritas_rl.envs.task import task_values
-    from veritas_rl.players.loading import asked_in_training_of, open_player
+    from veritas_rl.players.loading import open_player
     from veritas_rl.players.registry import check_bot, is_bot
     from veritas_rl.viewing.play.table import Table
 
     environment = get_environment(given.env)
     if "mode" not in environment.config_type.model_fields:
         raise UserError(f"{given.env} asks single questions and has no games to play; evaluate.py judges a model on it")
-    ask_as_trained(given, [given.opponent])
+    trained = ask_as_trained(given, [given.opponent]).get(given.opponent)
     replies = replies_of(given)
-    trained = None if is_bot(given.opponent, given.env) else asked_in_training_of(given.opponent, given.env)
     chosen = given.game or (",".join(trained.cases) if trained else "")
     if not chosen:
         raise UserError(f'{given.opponent} does not say which game: name one with --game, such as "hex(board_size=5)"')

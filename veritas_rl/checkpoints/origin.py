@@ -116,7 +116,7 @@ def asked_in_training(folder: Path, env: str) -> Asked | None:
         merged = json.loads((folder / MERGE_REPORT).read_text(encoding="utf-8"))
         found = Origin.from_values(merged.get("origin", {})).recipe
     except (OSError, ValueError, TypeError, AttributeError):
-        found = recipe_of(folder.parent if folder.name.startswith("global_step_") else folder)
+        found = recipe_of(folder)
     if found.get("veritas_rl.demonstrations.env") == env:
         cases = split_list(found.get("veritas_rl.demonstrations.cases"))
         return Asked(cases, found.get("veritas_rl.demonstrations.prompt"))
@@ -143,7 +143,7 @@ def origin_of(checkpoint: Path, info: CheckpointInfo | None, lora: LoraInfo | No
         step=info.global_step if info is not None else step_of(checkpoint),
         lora=lora,
         licence=licence_of(base) if base is not None else {},
-        recipe=recipe_of(checkpoint.parent),
+        recipe=recipe_of(checkpoint),
         versions=versions(),
     )
 
@@ -173,12 +173,14 @@ def licence_of(model: Path) -> dict[str, str]:
     return {}
 
 
-def recipe_of(experiment: Path) -> dict[str, Any]:
+def recipe_of(trained: Path) -> dict[str, Any]:
     """The settings of a run, without paths.
 
     Args:
-        experiment: The run's checkpoint folder. Its `run.json` names the folder of the Hydra configuration.
+        trained: The run's experiment, whose `run.json` names the folder of the Hydra configuration, or a checkpoint in
+            it.
     """
+    experiment = trained.parent if trained.name.startswith("global_step_") else trained
     try:
         folder = Path(json.loads((experiment / RECORD).read_text(encoding="utf-8"))["folder"])
         configuration = OmegaConf.load(folder / ".hydra/config.yaml")

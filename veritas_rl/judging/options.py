@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from veritas_rl.errors import UserError
 from veritas_rl.parallel import AUTO, PATIENCE
 
 if TYPE_CHECKING:
+    from veritas_rl.checkpoints.origin import Asked
     from veritas_rl.players.cost import Prices, Purse
     from veritas_rl.players.loading import ReplySettings
 
@@ -145,7 +146,7 @@ def _pairs(option: str, texts: Sequence[str]) -> tuple[tuple[str, Any], ...]:
     return tuple(sorted(settings.items()))
 
 
-def ask_as_trained(given: argparse.Namespace, players: Sequence[str]) -> None:
+def ask_as_trained(given: argparse.Namespace, players: Sequence[str]) -> "Mapping[str, Asked]":
     """Set the options of prompts and replies that were not given as the models were asked in their training.
 
     The limit of replies keeps its default beside a model of unknown training, which may need more tokens.
@@ -153,6 +154,9 @@ def ask_as_trained(given: argparse.Namespace, players: Sequence[str]) -> None:
     Args:
         given: The options, which are changed.
         players: The names of the players.
+
+    Returns:
+        How each model of known training was asked, by name.
 
     Raises:
         UserError: The models were trained with different prompts.
@@ -176,6 +180,7 @@ def ask_as_trained(given: argparse.Namespace, players: Sequence[str]) -> None:
         taken += [f"{option}={getattr(given, option)}"] if known else []
     if taken:
         print(f"note: asked as in training: {', '.join(taken)}", file=sys.stderr)
+    return asked
 
 
 def replies_of(given: argparse.Namespace) -> "ReplySettings":
