@@ -52,6 +52,8 @@ UNCOUNTED = (
     "veritas_rl.recipe.values",
     # A table by environment, from which other settings take their values.
     "veritas_rl.demonstrations.easy",
+    # In the list of a recipe's overrides, one that sets the default.
+    "veritas_rl.demonstrations.config=null",
 )
 """The settings that no figure depends on."""
 
@@ -271,7 +273,8 @@ def _plain(value: Any, key: str) -> Any:
             and not _is_table(item, place)
         }
     if isinstance(value, list):
-        return [_plain(item, f"{key}.{place}") for place, item in enumerate(value)]
+        kept = [item for item in value if item not in UNCOUNTED]
+        return [_plain(item, f"{key}.{place}") for place, item in enumerate(kept)]
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, str) and (path := PATH.fullmatch(value)):

@@ -15,9 +15,11 @@ from veritas_rl.checkpoints.adapter import weights_fingerprint
 from veritas_rl.checkpoints.layout import CheckpointInfo, LoraInfo, write_info
 from veritas_rl.datasets.rows import sft_row, write_parquet
 from veritas_rl.demonstrations import dataset
+from veritas_rl.envs.trace.injection import MOST_PRINTS
 from veritas_rl.errors import UserError
 from veritas_rl.launch import sft
 from veritas_rl.launch.hardware import Hardware
+from veritas_rl.launch.sft_data import demonstration_settings
 from veritas_rl.launch.machine_checks import sft_forecast
 from veritas_rl.launch.sft_data import check_rows, opened
 from veritas_rl.launch.tiny_model import build_tiny_model, byte_tokenizer
@@ -235,6 +237,19 @@ def test_demonstrations_of_whole_games_are_moves_against_the_opponent(
     assert " +4" in words
     ids: Any = byte_tokenizer(words)
     assert len(ids("x +4 -5").input_ids) == 3
+
+
+def test_demonstrations_have_settings_of_their_environment(tmp_path: Path) -> None:
+    named = [f"data.{name}_files={tmp_path}/made/{name}.parquet" for name in ("train", "val")]
+    asked = [*named, "veritas_rl.demonstrations.env=trace", "veritas_rl.demonstrations.cases=level_1"]
+    prints = {}
+    for config in ("{debug_prints: 0}", "null"):
+        configuration = plan([*asked, f"veritas_rl.demonstrations.config={config}"], dry=True).configuration
+        (task,) = demonstration_settings(configuration).catalogue("train", 1)
+        prints[config] = task.parameters.debug_prints
+    assert prints == {"{debug_prints: 0}": 0, "null": MOST_PRINTS}
+    with pytest.raises(UserError, match="unknown trace setting .debug_print."):
+        plan([*asked, "veritas_rl.demonstrations.config={debug_print: 0}"])
 
 
 def test_a_file_without_tasks_adds_no_words(files: list[str]) -> None:

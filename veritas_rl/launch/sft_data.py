@@ -131,6 +131,7 @@ def demonstration_settings(configuration: DictConfig) -> "Settings":
         mode=asked.mode,
         prompt=asked.prompt,
         opponent=asked.opponent,
+        config=tuple((asked.config or {}).items()),
     )
 
 
