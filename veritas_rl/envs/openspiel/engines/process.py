@@ -260,5 +260,5 @@ def find_library(spec: EngineSpec, module: str) -> Any:
     except ImportError as error:
         raise UserError(
             f"{spec.kind.name} needs the Python package {spec.kind.library} ({error}); install it: "
-            "pip install --editable '.[engines]'"
+            "bash train/scripts/setup.sh engines"
         ) from error
