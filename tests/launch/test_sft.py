@@ -19,9 +19,8 @@ from veritas_rl.envs.trace.injection import MOST_PRINTS
 from veritas_rl.errors import UserError
 from veritas_rl.launch import sft
 from veritas_rl.launch.hardware import Hardware
-from veritas_rl.launch.sft_data import demonstration_settings
 from veritas_rl.launch.machine_checks import sft_forecast
-from veritas_rl.launch.sft_data import check_rows, opened
+from veritas_rl.launch.sft_data import check_rows, demonstration_settings, opened
 from veritas_rl.launch.tiny_model import build_tiny_model, byte_tokenizer
 
 CPU, GPUS = Hardware(2, 0, 0), Hardware(16, 2, 141 << 30)
@@ -248,7 +247,7 @@ def test_demonstrations_have_settings_of_their_environment(tmp_path: Path) -> No
         (task,) = demonstration_settings(configuration).catalogue("train", 1)
         prints[config] = task.parameters.debug_prints
     assert prints == {"{debug_prints: 0}": 0, "null": MOST_PRINTS}
-    with pytest.raises(UserError, match="unknown trace setting .debug_print."):
+    with pytest.raises(UserError, match="unknown trace setting 'debug_print'"):
         plan([*asked, "veritas_rl.demonstrations.config={debug_print: 0}"])
 
 

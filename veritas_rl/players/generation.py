@@ -28,6 +28,7 @@ import torch
 from transformers import DynamicCache
 
 from veritas_rl.chat_template import end_tokens
+from veritas_rl.lengths import parts_of_similar_length
 from veritas_rl.players.processor import one_thread
 from veritas_rl.players.sampling import Completion, Sampler, SamplingParams
 from veritas_rl.players.slot_kv_cache import SlotKVCache, read_slots_in_place
@@ -37,7 +38,7 @@ GATHER_SECONDS = 0.003
 """Seconds that an idle engine waits after a first request, so that requests sent together are prefilled together."""
 
 PREFILL_TOKENS = 4096
-"""The maximum number of tokens of a prefill pass, with padding. It bounds memory and separates different lengths."""
+"""The maximum number of tokens of a prefill pass, with padding. It bounds memory."""
 
 LOOKAHEAD_TOKENS = 256
 """The number of tokens that are allocated in a slot beyond the row's length. More are allocated later if needed."""
@@ -344,14 +345,12 @@ class GenerationEngine:
         groups: dict[tuple[int, ...], list[_Request]] = {}
         for request in joining:
             groups.setdefault(request.prompt[:-1], []).append(request)
-        # Prompts are sorted by length, which minimizes padding.
-        prefixes = sorted(groups, key=len)
+        prefixes = list(groups)
+        lengths = [max(len(prefix), 1) for prefix in prefixes]
         total = len(self._rows) + len(joining)
         columns = self._columns([*self._rows, *joining])
-        while prefixes:
-            width = max(len(prefixes[-1]), 1)
-            count = max(PREFILL_TOKENS // width, 1)
-            wave, prefixes = prefixes[-count:], prefixes[:-count]
+        for part in parts_of_similar_length(lengths, max(PREFILL_TOKENS, *lengths)):
+            wave, width = [prefixes[index] for index in part], max(lengths[index] for index in part)
             ids = torch.tensor([(*prefix, *[self._pad] * (width - len(prefix))) for prefix in wave])
             cache = DynamicCache(config=self.model.config)
             # The model without its head, because nothing is drawn yet.

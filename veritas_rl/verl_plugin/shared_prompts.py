@@ -23,10 +23,10 @@ from verl.workers.engine.base import EngineRegistry
 from verl.workers.engine.fsdp import transformer_impl
 from verl.workers.engine.utils import postprocess_batch_func
 
+from veritas_rl.lengths import parts_of_similar_length
 from veritas_rl.shared_prompts import LONGEST, VENDOR
 from veritas_rl.verl_plugin.columns import jagged, row_sums, shortest_prompt
 from veritas_rl.verl_plugin.engines import EngineWithLMHead
-from veritas_rl.verl_plugin.lengths import parts_of_similar_length
 
 UNKNOWN = ("use_fused_kernels", "distillation_use_topk", "calculate_sum_pi_squared")
 """Settings of a batch that verl's own engine handles."""

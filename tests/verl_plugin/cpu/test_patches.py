@@ -17,7 +17,7 @@ from verl.utils import tensordict_utils
 from verl.workers.engine import utils
 from verl.workers.utils import padding
 
-from veritas_rl.verl_plugin.lengths import PART, parts_of_similar_length
+from veritas_rl.lengths import PART, parts_of_similar_length
 
 
 @pytest.fixture

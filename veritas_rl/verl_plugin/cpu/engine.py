@@ -16,7 +16,7 @@ from verl.workers.engine.base import EngineRegistry
 from veritas_rl.players.processor import join_head_input
 from veritas_rl.shared_prompts import VENDOR
 from veritas_rl.verl_plugin.columns import first_learned, shortest_prompt
-from veritas_rl.verl_plugin.cpu import attention
+from veritas_rl.verl_plugin.cpu import adapters, attention
 from veritas_rl.verl_plugin.engines import EngineWithLMHead, EngineWithValueHead
 from veritas_rl.verl_plugin.shared_prompts import SharedPrompts, is_plain
 
@@ -40,6 +40,7 @@ def _with_exact_adapter(module: Any) -> Any:
     for parameter in module.parameters():
         if parameter.requires_grad:
             parameter.data = parameter.data.float()
+    adapters.install(module)
     return module
 
 

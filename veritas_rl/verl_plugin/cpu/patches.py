@@ -60,7 +60,7 @@ def similar_lengths(module: Any) -> None:
 
     Where prompts list the legal moves, as in Clobber, a step takes three quarters of the time.
     """
-    from veritas_rl.verl_plugin.lengths import parts_of_similar_length
+    from veritas_rl.lengths import parts_of_similar_length
 
     original = module.rearrange_micro_batches
     require_fault(original, "micro_bsz_group_idx = get_seqlen_balanced_partitions(workloads, num_micro_batches")

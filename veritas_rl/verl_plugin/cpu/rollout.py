@@ -5,15 +5,15 @@ verl needs two classes. `TransformersRollout` runs in the trainer's process and 
 once through `client.BatchingClient`, and the server's engine generates concurrent requests together.
 
 Weights are sent through Ray's object store, bucket by bucket. With LoRA only the adapter is sent. The server adds it to
-its own copy of the base and computes like the trainer. (verl's alternative, `model.lora.merge=True`, always rounds the
-merged weights to bf16.)
+its own copy of the base: in fp32 merged, which makes generation faster, and in another dtype beside it, as the trainer
+computes. (verl's alternative, `model.lora.merge=True`, always rounds the merged weights to bf16.)
 """
 
 import asyncio
 import os
 import queue
 import re
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Iterable
 from typing import Any, ClassVar
 
 import ray
@@ -34,6 +34,7 @@ from veritas_rl.players.processor import one_thread
 from veritas_rl.players.sampling import SamplingParams
 from veritas_rl.verl_plugin.adapter_digest import digests_of
 from veritas_rl.verl_plugin.adapter_shards import is_adapter
+from veritas_rl.verl_plugin.cpu import adapters
 from veritas_rl.verl_plugin.cpu.client import server_name
 
 CALLS = 100_000
@@ -147,6 +148,7 @@ class GenerationServer:
             for name, parameter in model.named_parameters():
                 if is_adapter(name):
                     parameter.data = parameter.data.to(model.device, model.dtype)
+            adapters.install(model)
             model.eval()
         self._adapted = True
 
@@ -159,18 +161,24 @@ class GenerationServer:
         if self._incoming is None or self._loading is None:
             self._incoming = queue.SimpleQueue()
             buckets = iter(self._incoming.get, None)
+            load = self._load_adapter if self._adapted else self.engine.load_weights
             self._loading = asyncio.ensure_future(
-                asyncio.to_thread(
-                    self.engine.load_weights,
-                    (pair for bucket in buckets for pair in bucket),
-                    is_adapter if self._adapted else lambda name: True,
-                )
+                asyncio.to_thread(load, (pair for bucket in buckets for pair in bucket))
             )
         self._incoming.put(bucket)
         if last:
             self._incoming.put(None)
             loading, self._incoming, self._loading = self._loading, None, None
             await loading
+
+    def _load_adapter(self, weights: Iterable[tuple[str, torch.Tensor]]) -> int:
+        # Merged or beside its base, the adapter computes the same, so the engine may run between these steps.
+        with self.engine.exclusive(), one_thread():
+            adapters.unmerge(self.engine.model)
+        count = self.engine.load_weights(weights, is_adapter)
+        with self.engine.exclusive(), one_thread():
+            adapters.merge(self.engine.model)
+        return count
 
     async def adapter_digests(self, dtype: torch.dtype) -> dict[str, int]:
         """The digests of the current adapter, see `adapter_digest.digests_of`."""
