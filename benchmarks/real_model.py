@@ -10,6 +10,7 @@ least and most, and ratios:
 - a step with a prompt for each reply, over one in which a group shares its prompt;
 - a step in fp32, over one in bf16;
 - the passes with torch's fused attention alone, over those in which short sequences have plain products;
+- the passes and the rollout with PEFT's own forward pass of an adapter, over this package's;
 - the passes through verl, over the same passes in plain torch, which shares prompts too;
 - tokens per second of the rollout's engine, over those of a padded `model.generate`.
 
@@ -33,6 +34,7 @@ from typing import Any
 import psutil
 import torch
 from apart import Apart
+from peft import LoraConfig, get_peft_model, inject_adapter_in_model
 from rich.console import Console
 from rich.table import Table
 from transformers import AutoModelForCausalLM
@@ -70,8 +72,18 @@ class Load:
         return plan(typed, {}, this_machine(), datetime.now()).configuration
 
 
-def through_verl(load: Load, *overrides: str, shared: bool = True, fused: bool = False) -> Callable[[], None]:
-    """The passes of a step: old log-probabilities, and the updates. `fused`: only with torch's fused attention."""
+def through_verl(
+    load: Load, *overrides: str, shared: bool = True, fused: bool = False, peft: bool = False
+) -> Callable[[], None]:
+    """The passes of a step: old log-probabilities, and the updates.
+
+    Args:
+        load: What the step computes.
+        overrides: Settings of the run.
+        shared: Whether the replies of a group share their prompt.
+        fused: Whether torch's fused attention computes all sequences.
+        peft: Whether PEFT's own forward pass computes the adapters.
+    """
     from veritas_rl.verl_plugin.alone import infer, tu, update, worker_of
 
     with socket.socket() as free:
@@ -80,10 +92,12 @@ def through_verl(load: Load, *overrides: str, shared: bool = True, fused: bool =
     configuration = load.configuration(*overrides, f"actor_rollout_ref.actor.use_prefix_grouper={str(shared).lower()}")
     if shared:
         os.environ["VERL_ENGINE_VENDOR"] = VENDOR
-    if fused:
-        from veritas_rl.verl_plugin.cpu import attention
+    from veritas_rl.verl_plugin.cpu import adapters, attention
 
+    if fused:
         attention.LONGEST = 0
+    if peft:
+        adapters.install = lambda model: None
     actor, batch = worker_of("actor", configuration), load.batch()
     size = len(batch) // UPDATES
     parts: list[Any] = [
@@ -98,18 +112,22 @@ def through_verl(load: Load, *overrides: str, shared: bool = True, fused: bool =
     return work
 
 
+def adapter_of(load: Load) -> LoraConfig:
+    """The adapter of a run."""
+    model = load.configuration().actor_rollout_ref.model
+    return LoraConfig(r=model.lora_rank, lora_alpha=model.lora_alpha, target_modules=model.target_modules)
+
+
 def in_plain_torch(load: Load) -> Callable[[], None]:
     """The same passes with one PEFT model and no framework. Each mini-batch is one padded batch of packed groups."""
     import verl.workers.engine.fsdp  # noqa: F401 (before the module that derives from it)
-    from peft import LoraConfig, get_peft_model
 
     from veritas_rl.verl_plugin.alone import tu
     from veritas_rl.verl_plugin.shared_prompts import layout, packed
 
     rl, batch = load.configuration().actor_rollout_ref, load.batch()
     base = AutoModelForCausalLM.from_pretrained(load.model, dtype=getattr(torch, rl.actor.fsdp_config.model_dtype))
-    config = LoraConfig(r=rl.model.lora_rank, lora_alpha=rl.model.lora_alpha, target_modules=rl.model.target_modules)
-    adapted: Any = get_peft_model(base, config)
+    adapted: Any = get_peft_model(base, adapter_of(load))
     trained = [parameter for parameter in adapted.parameters() if parameter.requires_grad]
     for parameter in trained:
         parameter.data = parameter.data.float()
@@ -146,10 +164,17 @@ def prompts_of(load: Load) -> torch.Tensor:
     return torch.randint(4, 250, (PROMPTS, load.prompt), generator=draw).repeat_interleave(GROUP, 0)
 
 
-def by_engine(load: Load, dtype: str) -> Callable[[], object]:
-    """The replies of a step by the rollout's engine."""
+def by_engine(load: Load, dtype: str, peft: bool = False) -> Callable[[], object]:
+    """The replies of a step by the rollout's engine. `peft`: with PEFT's own forward pass of an adapter."""
+    from veritas_rl.verl_plugin.cpu import adapters
+
     with one_thread():
         served: Any = AutoModelForCausalLM.from_pretrained(load.model, dtype=getattr(torch, dtype))
+        inject_adapter_in_model(adapter_of(load), served)
+        served.to(getattr(torch, dtype))
+        if not peft:
+            adapters.install(served)
+            adapters.merge(served)
     ids = prompts_of(load)
     engine = GenerationEngine(served, (-1,), 0, max_batch_size=len(ids), max_model_len=load.prompt + load.reply)
     asked = [(row.tolist(), SamplingParams(load.reply)) for row in ids]
@@ -172,9 +197,11 @@ def measured(load: Load, steps: int) -> dict[str, list[float]]:
         "passes": Apart(through_verl, load),
         "passes, a prompt for each reply": Apart(partial(through_verl, shared=False), load),
         "passes with fused attention": Apart(partial(through_verl, fused=True), load),
+        "passes with PEFT's adapters": Apart(partial(through_verl, peft=True), load),
         "passes in fp32": Apart(through_verl, load, "veritas_rl.precision=float32"),
         "passes in plain torch": Apart(in_plain_torch, load),
         "engine": Apart(by_engine, load, dtype),
+        "engine with PEFT's adapter": Apart(partial(by_engine, peft=True), load, dtype),
         "generate": Apart(by_generate, load, dtype),
         "engine in fp32": Apart(by_engine, load, "float32"),
     }
@@ -199,6 +226,14 @@ def report(load: Load, taken: dict[str, list[float]]) -> Table:
         "the same with fused attention, s": (
             taken["passes with fused attention"],
             (taken["passes with fused attention"], taken["passes"]),
+        ),
+        "the same with PEFT's own adapters, s": (
+            taken["passes with PEFT's adapters"],
+            (taken["passes with PEFT's adapters"], taken["passes"]),
+        ),
+        "rollout with PEFT's own adapter, over the rollout's, s": (
+            taken["engine with PEFT's adapter"],
+            (taken["engine with PEFT's adapter"], taken["engine"]),
         ),
         "rollout, tokens/s": (replies, (taken["generate"], taken["engine"])),
     }

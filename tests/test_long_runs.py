@@ -50,25 +50,13 @@ def wait_for(reached: Callable[[], bool], run: subprocess.Popen[bytes], log: Pat
         time.sleep(0.1)
 
 
-def test_a_run_saves_and_leaves_before_its_disk_is_full_and_goes_on_on_a_larger_one(tmp_path: Path) -> None:
-    """The disk of 24 MiB is too small for the four checkpoints of the run and the spare space."""
+def on_a_disk(script: str, tmp_path: Path, steps: int, *typed: str) -> str:
+    """What a script prints in which "$0" is an empty folder, "$@" a run in it, and file systems can be mounted."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    command = [
-        *LAUNCHER,
-        *FEW,
-        f"trainer.default_local_dir={folder}/run",
-        "trainer.total_training_steps=4",
-        "trainer.save_freq=1",
-        "trainer.max_actor_ckpt_to_keep=null",
-        "veritas_rl.spare_disk_gib=0.01",
-    ]
-    script = (
-        'mount -t tmpfs -o size=24m tmpfs "$0" || exit 77; "$@"; echo "code $?"; ls "$0"/run/*/checkpoint.json; '
-        'mount -o remount,size=200m "$0"; "$@"; echo "code $?"; ls "$0"/run/*/checkpoint.json; cat "$0"/run/run.json'
-    )
+    command = [*LAUNCHER, *FEW, f"trainer.default_local_dir={folder}/run", f"trainer.total_training_steps={steps}"]
     done = subprocess.run(
-        ["unshare", "-m", "bash", "-c", script, str(folder), *command],
+        ["unshare", "-m", "bash", "-c", script, str(folder), *command, "trainer.save_freq=1", *typed],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -78,7 +66,17 @@ def test_a_run_saves_and_leaves_before_its_disk_is_full_and_goes_on_on_a_larger_
     if done.returncode == 77 or "unshare:" in done.stdout:
         pytest.skip("no file system can be mounted here")
     print(done.stdout)
-    first, second = done.stdout.split("code 2\n")
+    return done.stdout
+
+
+def test_a_run_saves_and_leaves_before_its_disk_is_full_and_goes_on_on_a_larger_one(tmp_path: Path) -> None:
+    """The disk of 24 MiB is too small for the four checkpoints of the run and the spare space."""
+    script = (
+        'mount -t tmpfs -o size=24m tmpfs "$0" || exit 77; "$@"; echo "code $?"; ls "$0"/run/*/checkpoint.json; '
+        'mount -o remount,size=200m "$0"; "$@"; echo "code $?"; ls "$0"/run/*/checkpoint.json; cat "$0"/run/run.json'
+    )
+    few = ("trainer.max_actor_ckpt_to_keep=null", "veritas_rl.spare_disk_gib=0.01")
+    first, second = on_a_disk(script, tmp_path, 4, *few).split("code 2\n")
     assert "the disk is nearly full: " in first
     (error,) = (line for line in first.splitlines() if line.startswith("error:"))
     saved = re.findall(r"global_step_(\d+)/checkpoint.json", second.partition("resuming")[0])
@@ -88,6 +86,22 @@ def test_a_run_saves_and_leaves_before_its_disk_is_full_and_goes_on_on_a_larger_
     assert f"resuming from step {saved[-1]} of 4" in second
     assert "code 0" in second
     assert "global_step_4/checkpoint.json" in second
+
+
+def test_a_last_step_that_finds_its_disk_full_is_an_error_and_is_trained_again(tmp_path: Path) -> None:
+    """Another program fills the disk between the checkpoint of the first of two steps and the end of the second."""
+    script = (
+        'mount -t tmpfs -o size=100m tmpfs "$0" || exit 77; '
+        '(until [ -e "$0/run/global_step_1/checkpoint.json" ]; do sleep 0.05; done; sleep 0.3; '
+        'head -c 100m /dev/zero >"$0/other") 2>/dev/null & '
+        '"$@"; echo "code $?"; rm "$0/other"; "$@"; echo "code $?"; ls "$0"/run/*/checkpoint.json'
+    )
+    first, second = on_a_disk(script, tmp_path, 2, "veritas_rl.spare_disk_gib=0.01").split("code 2\n")
+    (error,) = (line for line in first.splitlines() if line.startswith("error:"))
+    assert "step 1 is saved; free some" in error
+    assert "resuming from step 1 of 2" in second
+    assert "code 0" in second
+    assert "global_step_2/checkpoint.json" in second
 
 
 def test_a_step_that_stalls_is_named_with_its_stacks_and_the_run_goes_on(tmp_path: Path) -> None:

@@ -107,8 +107,11 @@ def test_fine_tuning_has_the_same_limits() -> None:
             limits.check_sft(changed(settings, **{key: value}))
 
 
-def test_every_estimator_of_verl_is_known() -> None:
-    assert set(limits.ESTIMATORS) == {*(one.value for one in AdvantageEstimator), "rae"}
+def test_every_estimator_that_verl_can_compute_is_known() -> None:
+    # verl's v1 trainer makes no greedy replies, no scores by name and no sums of squares for these.
+    lacking = {"remax", "gdpo", "optimal_token_baseline", "tir_optimal_token_baseline"}
+    assert lacking < {one.value for one in AdvantageEstimator}
+    assert set(limits.ESTIMATORS) == {*(one.value for one in AdvantageEstimator), "rae"} - lacking
 
 
 @pytest.mark.parametrize(
@@ -118,6 +121,7 @@ def test_every_estimator_of_verl_is_known() -> None:
         ("rloo", "algorithm.adv_estimator=rloo compares several samples of one task"),
         ("opo", "algorithm.adv_estimator=opo compares several samples of one task"),
         ("GRPO", "unknown algorithm.adv_estimator 'GRPO'"),
+        ("remax", "unknown algorithm.adv_estimator 'remax'"),
     ],
 )
 def test_an_estimator_that_has_nothing_to_compare_is_refused(ppo: DictConfig, estimator: str, said: str) -> None:
@@ -148,6 +152,21 @@ def test_dynamic_sampling_needs_groups_a_metric_and_steps_that_wait(values: dict
     limits.check_rl(dapo)
     with pytest.raises(UserError, match=f"^algorithm.filter_groups.enable=true {said}"):
         limits.check_rl(changed(dapo, **values))
+
+
+@pytest.mark.parametrize("estimator", limits.OTHERS_OF_GROUPS)
+def test_replies_of_other_seats_and_turns_are_not_compared(ppo: DictConfig, estimator: str) -> None:
+    asked = changed(ppo, **{"algorithm.adv_estimator": estimator, f"{ROLLOUT}.n": 4, "trainer.critic_warmup": 0})
+    limits.check_rl(asked)
+    with pytest.raises(UserError, match="set algorithm=grpo or algorithm=rloo, which compare those of one seat"):
+        limits.check_rl(changed(asked, **{"veritas_rl.play": "episode"}))
+
+
+def test_the_token_with_the_reward_is_not_rejected_before_gae(ppo: DictConfig) -> None:
+    rejection = "algorithm.rollout_correction.rollout_rs"
+    with pytest.raises(UserError, match="out of GAE: set seq_mean_k1,seq_sum_k3, or algorithm=grpo"):
+        limits.check_rl(changed(ppo, **{rejection: "token_k1,seq_sum_k3"}))
+    limits.check_rl(changed(ppo, **{rejection: "seq_sum_k3"}))
 
 
 def test_ppo_needs_its_critic(ppo: DictConfig) -> None:

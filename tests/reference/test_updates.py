@@ -134,7 +134,7 @@ def run(case: Case, model: Path, folder: Path) -> Recorded:
     few = [
         *("hardware=cpu", "start=made", "rollout=transformers", f"trainer.n_gpus_per_node={case.ranks}"),
         *(f"trainer.default_local_dir={folder}", f"trainer.total_training_steps={STEPS}", "trainer.save_freq=1"),
-        *("trainer.max_actor_ckpt_to_keep=null", "trainer.max_critic_ckpt_to_keep=null", "data.max_prompt_length=80"),
+        *("trainer.max_actor_ckpt_to_keep=null", "data.max_prompt_length=80"),
         *("data.max_response_length=16", f"data.train_batch_size={case.prompts}", "veritas_rl.evaluation=null"),
         *("veritas_rl.critic_warmup=0", "veritas_rl.mini_batches.move=2", "veritas_rl.mini_batches.episode=2"),
         *(f"actor_rollout_ref.rollout.n={case.copies}", "data.custom_cls.config.curriculum=null"),

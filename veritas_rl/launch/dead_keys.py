@@ -100,7 +100,7 @@ WITHOUT_EFFECT: dict[str, Dead] = {
     f"algorithm.{NORMALIZE}": Dead(
         "these advantages are not divided by a standard deviation",
         "leave it out, or set algorithm=grpo",
-        needs=_estimator(*algorithms.reading(NORMALIZE), "grpo_vectorized", "grpo_passk", "gdpo"),
+        needs=_estimator(*algorithms.reading(NORMALIZE), "grpo_vectorized", "grpo_passk"),
     ),
     **dict.fromkeys(
         ("algorithm.kl_penalty", "algorithm.kl_ctrl"),
@@ -187,6 +187,16 @@ WITHOUT_EFFECT: dict[str, Dead] = {
     f"{CRITIC}.ppo_micro_batch_size": _micro(CRITIC, f"{CRITIC}.ppo_max_token_len_per_gpu"),
     f"{CRITIC}.ppo_micro_batch_size_per_gpu": _micro(CRITIC, f"{CRITIC}.ppo_max_token_len_per_gpu"),
     f"{CRITIC}.forward_max_token_len_per_gpu": _reads(f"{CRITIC}.ppo_max_token_len_per_gpu"),
+    "trainer.val_only": Dead(
+        "a run trains",
+        "train/tools/evaluate.py judges a model",
+        allowed=(False,),
+        verb="is not supported here",
+    ),
+    "trainer.balance_batch": Dead("verl's v1 trainer always balances", "leave it out", allowed=(True,)),
+    "trainer.max_critic_ckpt_to_keep": Dead(
+        "a step's checkpoint has actor and critic", "set trainer.max_actor_ckpt_to_keep"
+    ),
     "trainer.use_v1": Dead("this package's trainers are of verl's v1", "leave it out"),
     "trainer.esi_redundant_time": Dead("verl's v1 trainer does not read it", "send SIGTERM, which saves and ends"),
     "trainer.v1.separate_async": Dead("no trainer here has devices for the rollout alone", "leave it out"),

@@ -117,14 +117,12 @@ OF_CRITIC = {
 }
 """The limits of the settings of PPO's critic."""
 
-OTHERS_OF_GROUPS = (
-    *("grpo_passk", "grpo_vectorized", "rloo_vectorized", "reinforce_plus_plus_baseline", "opo", "gpg"),
-    *("gdpo", "optimal_token_baseline", "tir_optimal_token_baseline"),
-)
+OTHERS_OF_GROUPS = ("grpo_passk", "grpo_vectorized", "rloo_vectorized", "reinforce_plus_plus_baseline", "opo", "gpg")
 """verl's other estimators of advantages that compare the samples of one task."""
 
-ESTIMATORS = (*dict.fromkeys(one.estimator for one in algorithms.known().values()), *OTHERS_OF_GROUPS, "remax")
-"""This package's and verl's estimators of advantages."""
+ESTIMATORS = (*dict.fromkeys(one.estimator for one in algorithms.known().values()), *OTHERS_OF_GROUPS)
+"""This package's and verl's estimators of advantages. verl's v1 trainer does not compute what `remax`, `gdpo` and the
+optimal token baselines need."""
 
 
 def check_rl(configuration: DictConfig) -> None:
@@ -159,6 +157,11 @@ def _check_estimator(configuration: DictConfig) -> None:
     if compares and samples == 1:
         said = f"algorithm.adv_estimator={estimator} compares several samples of one task"
         raise UserError(f"{said}: set {ROLLOUT}.n to 2 or more")
+    if estimator in OTHERS_OF_GROUPS and configuration.veritas_rl.play == "episode":
+        said = (
+            f"algorithm.adv_estimator={estimator} compares the replies of all seats and turns of a game with each other"
+        )
+        raise UserError(f"{said}: set algorithm=grpo or algorithm=rloo, which compare those of one seat and turn")
     if (filtered := configuration.algorithm.filter_groups) and filtered.enable:
         said = "algorithm.filter_groups.enable=true needs"
         if not compares:
@@ -170,6 +173,10 @@ def _check_estimator(configuration: DictConfig) -> None:
         if configuration.trainer.v1.trainer_mode != "game":
             raise UserError(f"{said} trainer.v1.trainer_mode=game, whose steps wait for their games")
     critic = algorithms.has_critic(configuration)
+    rejected = str(configuration.algorithm.rollout_correction.rollout_rs or "")
+    if critic and "token_" in rejected:
+        said = f"algorithm.rollout_correction.rollout_rs={rejected} may take a reply's last token, which has its reward"
+        raise UserError(f"{said}, out of GAE: set {rejected.replace('token_', 'seq_mean_')}, or algorithm=grpo")
     if critic and configuration.critic.enable is False:
         raise UserError("critic.enable=false leaves PPO without its critic: leave it out, or set algorithm=grpo")
     if not critic and (steps := configuration.trainer.critic_warmup):

@@ -157,7 +157,11 @@ class TaskTraining(PPOTrainer):
         super().fit(agent_loop_manager)
 
     def on_step_end(self) -> None:
-        """End the run if a stop was requested or the disk is nearly full, and send the new weights to the rollout."""
+        """End the run if a stop was requested or the disk is nearly full, and send the new weights to the rollout.
+
+        Raises:
+            UserError: The disk is so full that the last step could not be saved. verl would end as if it had been.
+        """
         # As verl, save before the rollout wakes and takes its memory.
         stop = self._folder / STOP
         if line := self._disk.warning():
@@ -166,6 +170,8 @@ class TaskTraining(PPOTrainer):
         if stop.exists() or self._too_full:
             if self._saved != self.global_steps:
                 self._save_checkpoint()
+            if self._saved != self.global_steps == self.total_training_steps:
+                raise self._disk_error()
             self.total_training_steps = self.global_steps
             stop.unlink(missing_ok=True)
         super().on_step_end()
@@ -178,7 +184,10 @@ class TaskTraining(PPOTrainer):
         """
         super().on_train_end()
         if self._too_full is not None:
-            raise UserError(f"{self._too_full}: {self._disk.advice()}")
+            raise self._disk_error()
+
+    def _disk_error(self) -> UserError:
+        return UserError(f"{self._too_full or self._disk.too_full()}: {self._disk.advice()}")
 
     def on_validate_end(self) -> None:
         """Write the recorded games to the launcher's folder, if it has set one."""
