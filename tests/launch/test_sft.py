@@ -244,8 +244,8 @@ def test_demonstrations_have_settings_of_their_environment(tmp_path: Path) -> No
     prints = {}
     for config in ("{debug_prints: 0}", "null"):
         configuration = plan([*asked, f"veritas_rl.demonstrations.config={config}"], dry=True).configuration
-        (task,) = demonstration_settings(configuration).catalogue("train", 1)
-        prints[config] = task.parameters.debug_prints
+        tasks: Any = demonstration_settings(configuration).catalogue("train", 1)
+        prints[config] = tasks[0].parameters.debug_prints
     assert prints == {"{debug_prints: 0}": 0, "null": MOST_PRINTS}
     with pytest.raises(UserError, match="unknown trace setting 'debug_print'"):
         plan([*asked, "veritas_rl.demonstrations.config={debug_print: 0}"])

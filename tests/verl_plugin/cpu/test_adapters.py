@@ -14,7 +14,12 @@ from veritas_rl.verl_plugin.cpu import adapters
 def model() -> Any:
     """A small model with an adapter that changes its results."""
     torch.manual_seed(0)
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    sizes: dict[str, Any] = {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+    }
     base: Any = LlamaForCausalLM(LlamaConfig(vocab_size=50, max_position_embeddings=64, **sizes))
     made = get_peft_model(base, LoraConfig(r=4, lora_alpha=10, target_modules="all-linear"))
     for name, parameter in made.named_parameters():
