@@ -4,7 +4,8 @@
 
 - `games`: steps per second of whole games. Both sides get the same moves and make a new session for each game; each
   step builds the full prompt and parses the reply. This package also lists and checks every legal action. The peers are
-  textarena, where it is installed (`pip install -e '.[bench]'`), and bare pyspiel calls that play the same moves.
+  textarena, where it is installed (`bash train/scripts/setup.sh bench`), and bare pyspiel calls that play the same
+  moves.
 - `rewards`: rewards per second of single moves with the reward `outcome`, from the start of the session to its score,
   against a plain Python loop of as many playouts from the same position.
 - `search`: moves per second of the MCTS player against OpenSpiel's Python bots at equal simulations. Neither side may
@@ -163,7 +164,8 @@ def compare_games(rounds: int, console: Console) -> None:
     peer = importlib.util.find_spec("textarena") is not None
     if not peer:
         console.print(
-            "textarena is not installed, so it is not compared; install it: pip install -e '.[bench]'", markup=False
+            "textarena is not installed, so it is not compared; install it: bash train/scripts/setup.sh bench",
+            markup=False,
         )
     table = _table("Whole games, steps/s", "case", "ours", "textarena", "ratio", "bare pyspiel", "share kept")
     for case in (*GAMES, *ALONE):

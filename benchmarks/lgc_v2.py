@@ -6,11 +6,11 @@
 - Slowest: the 99th percentile and the maximum of the time of one puzzle, over all rounds.
 - Verified: whole replies, parsed and scored; right answers and near misses alternate.
 
-Each type is compared with reasoning-gym's nearest tasks with default settings, where it is installed (`pip install -e
-'.[bench]'`): items of its data set, and its `extract_answer` and `score_answer` on whole replies that alternate between
-the right answer and another item's answer. reasoning-gym has no task about brackets; its nearest tasks complete or
-rewrite sequences. Most of its tasks compare the text between two tags with the right answer. lgc-v2 finds the answer in
-every accepted form, rejects a reply with two different answers, and verifies the answer itself.
+Each type is compared with reasoning-gym's nearest tasks with default settings, where it is installed (`bash
+train/scripts/setup.sh bench`): items of its data set, and its `extract_answer` and `score_answer` on whole replies that
+alternate between the right answer and another item's answer. reasoning-gym has no task about brackets; its nearest
+tasks complete or rewrite sequences. Most of its tasks compare the text between two tags with the right answer. lgc-v2
+finds the answer in every accepted form, rejects a reply with two different answers, and verifies the answer itself.
 
 All rows alternate within each round, in one thread of this process. The script prints medians over the rounds, per
 second of wall time, and medians of the ratios within a round, so run it on an idle machine.
@@ -183,7 +183,7 @@ def main() -> None:
     console.print(table)
     if not there:
         console.print(
-            "reasoning-gym is not installed, so its tasks are left out; install it: pip install -e '.[bench]'"
+            "reasoning-gym is not installed, so its tasks are left out; install it: bash train/scripts/setup.sh bench"
         )
 
 

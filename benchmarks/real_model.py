@@ -184,6 +184,8 @@ def by_engine(load: Load, dtype: str, peft: bool = False) -> Callable[[], object
 def by_generate(load: Load, dtype: str) -> Callable[[], object]:
     """The replies of a step by a padded `model.generate`."""
     plain: Any = AutoModelForCausalLM.from_pretrained(load.model, dtype=getattr(torch, dtype))
+    inject_adapter_in_model(adapter_of(load), plain)
+    plain.to(getattr(torch, dtype))
     ids = prompts_of(load)
     limits = {"max_new_tokens": load.reply, "min_new_tokens": load.reply}
     mask = torch.ones_like(ids)

@@ -5,8 +5,8 @@
 - Pieces, in one thread: programs generated, their forms made, debug prints injected, replies judged.
 - Truths of ready programs, and whole questions (program, form, debug prints, truth), on `--cores` cores,
   without cached results. All runs of a program count as one truth. They are compared with reasoning-gym's codeio, where
-  it is installed (`pip install -e '.[bench]'`): an item of codeio takes a ready program from its data set and runs it
-  once, in the same interpreter and without a sandbox. The row `x N` runs codeio in N processes, one per core.
+  it is installed (`bash train/scripts/setup.sh bench`): an item of codeio takes a ready program from its data set and
+  runs it once, in the same interpreter and without a sandbox. The row `x N` runs codeio in N processes, one per core.
 - A simulated training: batches of 256 tasks of all levels, and steps of 3 s during which this process sleeps. As in a
   training, the next two batches are prepared ahead. The waiting time is the time to prepare and start tasks.
 
@@ -251,7 +251,9 @@ def main() -> None:
         table.add_row(name, mix, f"{median(rates):,.0f}", wanted, beside)
     console.print(table)
     if not there:
-        console.print("reasoning-gym is not installed, so codeio is left out; install it: pip install -e '.[bench]'")
+        console.print(
+            "reasoning-gym is not installed, so codeio is left out; install it: bash train/scripts/setup.sh bench"
+        )
     console.print(
         f"{BATCH} tasks of all levels in a step of {STEP_SECONDS:g} s: the first step waits {first:.2f} s, later steps "
         f"{later:.2f} s, {share:.1%} of the step (required: below 5%); {len(cores)} cores",

@@ -249,6 +249,8 @@ def test_demonstrations_have_settings_of_their_environment(tmp_path: Path) -> No
     assert prints == {"{debug_prints: 0}": 0, "null": MOST_PRINTS}
     with pytest.raises(UserError, match="unknown trace setting 'debug_print'"):
         plan([*asked, "veritas_rl.demonstrations.config={debug_print: 0}"])
+    with pytest.raises(UserError, match=r"config=debug_prints=0 must be settings by name, such as \{debug_prints: 0\}"):
+        plan([*asked, "veritas_rl.demonstrations.config='debug_prints=0'"])
 
 
 def test_a_file_without_tasks_adds_no_words(files: list[str]) -> None:

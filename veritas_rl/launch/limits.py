@@ -121,8 +121,17 @@ OTHERS_OF_GROUPS = ("grpo_passk", "grpo_vectorized", "rloo_vectorized", "reinfor
 """verl's other estimators of advantages that compare the samples of one task."""
 
 ESTIMATORS = (*dict.fromkeys(one.estimator for one in algorithms.known().values()), *OTHERS_OF_GROUPS)
-"""This package's and verl's estimators of advantages. verl's v1 trainer does not compute what `remax`, `gdpo` and the
-optimal token baselines need."""
+"""This package's and verl's estimators of advantages."""
+
+LACKING = {
+    "remax": "a greedy reply to each task",
+    "gdpo": "scores by name",
+    **dict.fromkeys(("optimal_token_baseline", "tir_optimal_token_baseline"), "the sums of squared probabilities"),
+}
+"""verl's estimators that fail in verl's v1 trainer, with what they need."""
+
+FROM_THE_LAST_TOKEN = ("gae", "reinforce_plus_plus")
+"""The estimators that read a reply's reward at its last token, and not if that token is rejected."""
 
 
 def check_rl(configuration: DictConfig) -> None:
@@ -150,6 +159,10 @@ def check_sft(configuration: DictConfig) -> None:
 
 def _check_estimator(configuration: DictConfig) -> None:
     estimator, samples = configuration.algorithm.adv_estimator, configuration.actor_rollout_ref.rollout.n
+    if estimator in LACKING:
+        raise UserError(
+            f"algorithm.adv_estimator={estimator} needs {LACKING[estimator]}, which verl's v1 trainer lacks"
+        )
     if estimator not in ESTIMATORS:
         raise unknown("algorithm.adv_estimator", estimator, ESTIMATORS)
     known = algorithms.of_estimator(estimator)
@@ -174,9 +187,13 @@ def _check_estimator(configuration: DictConfig) -> None:
             raise UserError(f"{said} trainer.v1.trainer_mode=game, whose steps wait for their games")
     critic = algorithms.has_critic(configuration)
     rejected = str(configuration.algorithm.rollout_correction.rollout_rs or "")
-    if critic and "token_" in rejected:
-        said = f"algorithm.rollout_correction.rollout_rs={rejected} may take a reply's last token, which has its reward"
-        raise UserError(f"{said}, out of GAE: set {rejected.replace('token_', 'seq_mean_')}, or algorithm=grpo")
+    if estimator in FROM_THE_LAST_TOKEN and "token_" in rejected:
+        said = (
+            f"algorithm.rollout_correction.rollout_rs={rejected} may reject a reply's last token, which has the reward"
+        )
+        raise UserError(
+            f"{said} that {estimator} reads: set {rejected.replace('token_', 'seq_mean_')}, or algorithm=grpo"
+        )
     if critic and configuration.critic.enable is False:
         raise UserError("critic.enable=false leaves PPO without its critic: leave it out, or set algorithm=grpo")
     if not critic and (steps := configuration.trainer.critic_warmup):

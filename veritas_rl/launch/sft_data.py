@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow
 import pyarrow.parquet
-from omegaconf import DictConfig, ListConfig
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from rich.console import Console
 
 from veritas_rl.datasets.chats import SYSTEM, check_chats, column_of, plain_chats, replies_of, with_system
@@ -131,8 +131,17 @@ def demonstration_settings(configuration: DictConfig) -> "Settings":
         mode=asked.mode,
         prompt=asked.prompt,
         opponent=asked.opponent,
-        config=tuple((asked.config or {}).items()),
+        config=_settings(asked.config),
     )
+
+
+def _settings(given: Any) -> tuple[tuple[str, Any], ...]:
+    if given is not None and not isinstance(given, DictConfig):
+        raise UserError(
+            f"veritas_rl.demonstrations.config={given} must be settings by name, such as {{debug_prints: 0}}"
+        )
+    plain: Any = {} if given is None else OmegaConf.to_container(given, resolve=True)
+    return tuple(plain.items())
 
 
 def _paths(given: Any) -> tuple[Path, ...]:

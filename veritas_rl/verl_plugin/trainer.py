@@ -166,12 +166,12 @@ class TaskTraining(PPOTrainer):
         stop = self._folder / STOP
         if line := self._disk.warning():
             print(line, flush=True)
-        self._too_full = self._disk.too_full()
+        self._too_full = self._too_full or self._disk.too_full()
         if stop.exists() or self._too_full:
             if self._saved != self.global_steps:
                 self._save_checkpoint()
             if self._saved != self.global_steps == self.total_training_steps:
-                raise self._disk_error()
+                raise UserError(f"{self._too_full}: {self._disk.advice()}")
             self.total_training_steps = self.global_steps
             stop.unlink(missing_ok=True)
         super().on_step_end()
@@ -184,10 +184,7 @@ class TaskTraining(PPOTrainer):
         """
         super().on_train_end()
         if self._too_full is not None:
-            raise self._disk_error()
-
-    def _disk_error(self) -> UserError:
-        return UserError(f"{self._too_full or self._disk.too_full()}: {self._disk.advice()}")
+            raise UserError(f"{self._too_full}: {self._disk.advice()}")
 
     def on_validate_end(self) -> None:
         """Write the recorded games to the launcher's folder, if it has set one."""
@@ -361,6 +358,7 @@ class TaskTraining(PPOTrainer):
     def _save_checkpoint(self) -> None:
         if not self._disk.has_room():
             # Something else has filled the disk during the step. The run ends after this step.
+            self._too_full = self._disk.too_full() or "the disk had no room for a checkpoint"
             return
         folder = step_folder(self._folder, self.global_steps)
         remove_info(folder)

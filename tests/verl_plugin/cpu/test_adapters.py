@@ -62,3 +62,17 @@ def test_an_adapter_is_merged_in_fp32_alone_and_taken_off_again(model: Any, dtyp
     torch.testing.assert_close(model(torch.arange(24).view(2, 12)).logits, logits)
     adapters.unmerge(model)
     torch.testing.assert_close(dict(model.named_parameters()), weights, rtol=0, atol=1e-7)
+
+
+def test_a_base_keeps_its_weights_while_adapters_come_and_go(model: Any) -> None:
+    before = {name: one.clone() for name, one in model.named_parameters() if "lora" not in name}
+    torch.manual_seed(1)
+    for _ in range(200):
+        adapters.unmerge(model)
+        for name, one in model.named_parameters():
+            if "lora" in name:
+                one.data.normal_(std=0.2)
+        adapters.merge(model)
+    adapters.unmerge(model)
+    drift = max((one - before[name]).abs().max() for name, one in model.named_parameters() if name in before)
+    assert drift < 1e-5

@@ -15,11 +15,13 @@ from peft.tuners.lora import Linear
 def install(model: Any) -> None:
     """Let the adapters of a model add their results in place."""
     for module in model.modules():
-        if isinstance(module, Linear) and not module.lora_variant:
+        if isinstance(module, Linear) and not module.lora_variant and not any(module.lora_bias.values()):
             module.forward = MethodType(_forward, module)
 
 
 def _forward(self: Any, x: torch.Tensor) -> torch.Tensor:
+    if self.disable_adapters and self.merged:
+        self.unmerge()
     result = self.base_layer(x)
     if self.disable_adapters or self.merged:
         return result
