@@ -85,6 +85,7 @@ def through_verl(
         peft: Whether PEFT's own forward pass computes the adapters.
     """
     from veritas_rl.verl_plugin.alone import infer, tu, update, worker_of
+    from veritas_rl.verl_plugin.cpu import adapters, attention
 
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -92,8 +93,6 @@ def through_verl(
     configuration = load.configuration(*overrides, f"actor_rollout_ref.actor.use_prefix_grouper={str(shared).lower()}")
     if shared:
         os.environ["VERL_ENGINE_VENDOR"] = VENDOR
-    from veritas_rl.verl_plugin.cpu import adapters, attention
-
     if fused:
         attention.LONGEST = 0
     if peft:
@@ -164,14 +163,19 @@ def prompts_of(load: Load) -> torch.Tensor:
     return torch.randint(4, 250, (PROMPTS, load.prompt), generator=draw).repeat_interleave(GROUP, 0)
 
 
+def with_adapter(load: Load, dtype: str) -> Any:
+    """The model with an adapter beside its base, both in one dtype."""
+    kind = getattr(torch, dtype)
+    model: Any = AutoModelForCausalLM.from_pretrained(load.model, dtype=kind)
+    return inject_adapter_in_model(adapter_of(load), model).to(kind)
+
+
 def by_engine(load: Load, dtype: str, peft: bool = False) -> Callable[[], object]:
     """The replies of a step by the rollout's engine. `peft`: with PEFT's own forward pass of an adapter."""
     from veritas_rl.verl_plugin.cpu import adapters
 
     with one_thread():
-        served: Any = AutoModelForCausalLM.from_pretrained(load.model, dtype=getattr(torch, dtype))
-        inject_adapter_in_model(adapter_of(load), served)
-        served.to(getattr(torch, dtype))
+        served = with_adapter(load, dtype)
         if not peft:
             adapters.install(served)
             adapters.merge(served)
@@ -183,9 +187,7 @@ def by_engine(load: Load, dtype: str, peft: bool = False) -> Callable[[], object
 
 def by_generate(load: Load, dtype: str) -> Callable[[], object]:
     """The replies of a step by a padded `model.generate`."""
-    plain: Any = AutoModelForCausalLM.from_pretrained(load.model, dtype=getattr(torch, dtype))
-    inject_adapter_in_model(adapter_of(load), plain)
-    plain.to(getattr(torch, dtype))
+    plain = with_adapter(load, dtype)
     ids = prompts_of(load)
     limits = {"max_new_tokens": load.reply, "min_new_tokens": load.reply}
     mask = torch.ones_like(ids)
