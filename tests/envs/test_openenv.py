@@ -71,7 +71,7 @@ def here(url: str, k: int) -> float:
 
 
 def test_a_game_on_a_server_goes_and_pays_like_the_same_game_here(url: str) -> None:
-    games = 64  # the server's port is in their seeds: each run plays other games, and few can all be won
+    games = 64  # each run has another port, whose games differ, and a first mover can win eight in a row
     scores = play([started(url, k, **GAME) for k in range(games)], FirstListed())
     assert [score[0].value for score in scores] == [here(url, k) for k in range(games)]
     assert len({score[0].value for score in scores}) > 1
