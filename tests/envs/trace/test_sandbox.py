@@ -189,6 +189,7 @@ def test_variants_differ_in_what_output_must_not_depend_on() -> None:
     programs = {
         "hash": "print(hash('a'))",
         "address": "print(id(object()))",
+        "address in the interpreter": "print(id('x') % 1000003)",
         "set": "print({str(i) for i in range(20)})",
         "day": "import datetime; print(datetime.date.today())",
         "now": "import datetime; print(datetime.datetime.now().year, datetime.datetime.now().month)",

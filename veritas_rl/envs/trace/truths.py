@@ -29,7 +29,7 @@ from veritas_rl.paths import cache_folder
 DIFFERS = "differs"
 """The reason for refusing a program with different outputs; the other reasons are the values of `Status`."""
 
-_RULES = 2
+_RULES = 3
 """A part of each key of the cache. Increase it if a change of the code changes the results of programs."""
 
 RUNS = 2

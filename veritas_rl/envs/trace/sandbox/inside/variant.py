@@ -4,6 +4,7 @@ A program's output is accepted as the truth only if at least two servers agree o
 (set by the client), the addresses of objects, the clock and the process ids.
 """
 
+import builtins
 import functools
 import os
 import sys
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+_ADDRESS = (1 << 20) + (1 << 12)
 _BALLAST = 3 << 20
 _DAYS = 397.4
 _PID = 100_000
@@ -26,6 +28,9 @@ def apply(number: int) -> None:
         return
     _ballast.append(bytearray(_BALLAST * number))
     _ballast.extend(object() for _ in range(1000 * number))
+    own_id = id
+    # The interpreter's own objects, such as "x", have fixed addresses where it is built without -pie, as Debian's is.
+    builtins.id = lambda thing: own_id(thing) + _ADDRESS * number
     sys.modules["_datetime"] = None  # type: ignore[assignment]
     shift = _DAYS * 86400 * number
     now, now_ns = time.time, time.time_ns
