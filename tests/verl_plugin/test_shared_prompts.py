@@ -29,13 +29,15 @@ GROUPS = [(12, [3, 1, 7, 2]), (5, [4]), (9, [6, 6]), (12, [2, 5, 1, 1, 8])]
 """The length of a prompt and the lengths of its replies."""
 
 
-def batch(groups: list[tuple[int, list[int]]], shuffle: bool = False, filling: int = 0, **settings: Any) -> TensorDict:
-    """Groups of replies, and rows that fill a batch, in the form that verl passes to an engine."""
+def batch(
+    groups: list[tuple[int, list[int]]], shuffle: bool = False, filling: int = 0, copies: int = 1, **settings: Any
+) -> TensorDict:
+    """Groups of replies, each reply so many times, and rows that fill a batch, in the form that verl passes."""
     draw = torch.Generator().manual_seed(0)
     rows = []
     for prompt, replies in groups:
         asked = torch.randint(4, 250, (prompt,), generator=draw).tolist()
-        rows += [(asked, torch.randint(4, 250, (reply,), generator=draw).tolist()) for reply in replies]
+        rows += [(asked, torch.randint(4, 250, (reply,), generator=draw).tolist()) for reply in replies] * copies
     # What verl adds to fill a batch: a prompt of one token, and a reply that is not learned.
     rows += [([2], [2])] * filling
     if shuffle:
@@ -143,12 +145,32 @@ def test_the_engine_of_gpus_has_the_same_results() -> None:
     assert error(our_gradients, their_gradients) < 1e-5
 
 
+def test_equal_replies_are_computed_once() -> None:
+    torch.manual_seed(0)
+    module = AutoModelForCausalLM.from_config(LlamaConfig(**SHAPE))
+    data = batch(GROUPS, shuffle=True, filling=3, copies=3, temperature=0.7, calculate_entropy=True)
+    ours, our_gradients, read = computed(CpuEngineWithSharedPrompts, module, data, torch.float32)
+    theirs, their_gradients, _ = computed(CpuEngineWithLMHead, module, data, torch.float32)
+    for name, values in ours.items():
+        torch.testing.assert_close(values, theirs[name], rtol=1e-5, atol=1e-5)
+    assert error(our_gradients, their_gradients) < 1e-5
+    once = batch(GROUPS, filling=1, temperature=0.7, calculate_entropy=True)
+    assert read == computed(CpuEngineWithSharedPrompts, module, once, torch.float32)[2]
+
+
+def rows_of(data: TensorDict) -> list[list[int]]:
+    return [sequence.all_rows for sequence in packed(data)]
+
+
 def test_a_sequence_has_one_prompt_and_at_most_so_many_tokens() -> None:
     data = batch([(100, [300] * 4), (LONGEST, [1, 1]), (3, [1])], temperature=1.0)
-    assert packed(data) == [[0, 1, 2], [3], [4], [5], [6]]
+    assert rows_of(data) == [[0, 1, 2], [3], [4], [5], [6]]
     data = batch([(100, [300] * 4), (3, [1, 1])], temperature=1.0, max_token_len_per_gpu=700)
-    assert packed(data) == [[0, 1], [2, 3], [4, 5]]
-    assert packed(batch([(5, [0, 1, 2]), (4, [0])], temperature=1.0)) == [[0, 1, 2], [3]]
+    assert rows_of(data) == [[0, 1], [2, 3], [4, 5]]
+    assert rows_of(batch([(5, [0, 1, 2]), (4, [0])], temperature=1.0)) == [[0, 1, 2], [3]]
+    data = batch([(100, [300, 300])], copies=3, temperature=1.0)
+    assert rows_of(data) == [[0, 2, 4, 1, 3, 5]]
+    assert packed(data)[0].length == 700
 
 
 def test_rows_that_fill_a_batch_need_no_logits_and_are_no_reason_to_pack() -> None:

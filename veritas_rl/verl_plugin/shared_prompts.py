@@ -1,19 +1,21 @@
 """Engines that compute the prompt of a group once.
 
 In GRPO a prompt stands before each reply of its group, and with short replies most of an update is copies of prompts.
-These engines put the replies to one prompt into one sequence: the prompt, then the replies. A mask keeps the replies
-apart, and each reply has the positions that it has after its prompt, so results differ by rounding alone. Logits are
-computed of replies only.
+These engines put the replies to one prompt into one sequence: the prompt, then the replies, equal replies once. A mask
+keeps the replies apart, and each reply has the positions that it has after its prompt, so results differ by rounding
+alone. Logits are computed of replies only.
 
 `actor_rollout_ref.actor.use_prefix_grouper` chooses these engines, by the vendor in verl's registry of engines.
 """
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils.checkpoint import checkpoint
 from verl.utils import tensordict_utils as tu
@@ -43,28 +45,50 @@ def _shares(batch: Any) -> bool:
     return is_plain(batch) and "prompts" in batch and "responses" in batch
 
 
-def packed(batch: Any) -> list[list[int]]:
-    """The rows of each sequence, in the order of their first rows. Rows of one sequence have the same prompt.
+@dataclass
+class Sequence:
+    """A prompt with replies to it.
+
+    Attributes:
+        length: The tokens of the prompt and of its different replies.
+        rows: The rows of each different reply, by its tokens as bytes.
+    """
+
+    length: int
+    rows: dict[bytes, list[int]] = field(default_factory=dict)
+
+    @property
+    def all_rows(self) -> list[int]:
+        """Its rows, equal replies beside each other."""
+        return [*chain.from_iterable(self.rows.values())]
+
+
+def packed(batch: Any) -> list[Sequence]:
+    """Pack the rows of a batch into sequences, in the order of their first rows.
 
     Args:
         batch: A batch with the jagged columns `prompts` and `responses`.
     """
-    prompts, replies = batch["prompts"], batch["responses"].offsets().diff().tolist()
-    tokens = prompts.values().cpu().numpy()
-    ends = prompts.offsets().tolist()
     limit: Any = tu.get_non_tensor_data(batch, "max_token_len_per_gpu", default=None)
     most = min(LONGEST, limit or LONGEST)
-    sequences: list[list[int]] = []
-    open_ones: dict[bytes, tuple[list[int], int]] = {}
-    for row, reply in enumerate(replies):
-        prompt = tokens[ends[row] : ends[row + 1]]
-        rows, length = open_ones.get(prompt.tobytes(), ([], most))
-        if not rows or length + reply > most:
-            rows, length = [], len(prompt)
-            sequences.append(rows)
-        rows.append(row)
-        open_ones[prompt.tobytes()] = rows, length + reply
+    sequences: list[Sequence] = []
+    open_ones: dict[bytes, Sequence] = {}
+    for row, (prompt, reply) in enumerate(zip(_rows(batch["prompts"]), _rows(batch["responses"]), strict=True)):
+        asked, said = prompt.tobytes(), reply.tobytes()
+        sequence = open_ones.get(asked)
+        if sequence is None or (said not in sequence.rows and sequence.length + len(reply) > most):
+            sequence = open_ones[asked] = Sequence(len(prompt))
+            sequences.append(sequence)
+        if said not in sequence.rows:
+            sequence.rows[said] = []
+            sequence.length += len(reply)
+        sequence.rows[said].append(row)
     return sequences
+
+
+def _rows(column: Any) -> list[Any]:
+    """The tokens of each row of a jagged column, as arrays."""
+    return np.split(column.values().cpu().numpy(), column.offsets()[1:-1].cpu().numpy())
 
 
 @dataclass(frozen=True)
@@ -75,7 +99,7 @@ class Layout:
         inputs: The model's arguments.
         labels: The reply tokens with logits: (tokens,). Those of rows that only fill a batch may have none.
         rows: The row of each: (tokens,).
-        sources: The place in the flat logits that predicts each: (tokens,).
+        sources: The place in the flat logits that predicts each, the same one for equal replies: (tokens,).
         places: The place of each one's prediction in a column of whole rows: (tokens,).
     """
 
@@ -86,12 +110,12 @@ class Layout:
     places: torch.Tensor
 
 
-def layout(batch: Any, sequences: list[list[int]], *, dtype: torch.dtype) -> Layout:
+def layout(batch: Any, sequences: list[Sequence], *, dtype: torch.dtype) -> Layout:
     """Lay out the sequences of a micro-batch.
 
     Args:
         batch: The micro-batch.
-        sequences: Its rows by sequence, as from `packed`.
+        sequences: As from `packed`.
         dtype: The dtype of the attention's inputs. torch would convert another mask in each layer, and keep each.
     """
     ids, device = batch["input_ids"], batch["input_ids"].device
@@ -99,10 +123,12 @@ def layout(batch: Any, sequences: list[list[int]], *, dtype: torch.dtype) -> Lay
     starts = torch.zeros_like(replies)  # the column of each reply
     numbers = torch.zeros_like(replies)  # the number of each reply in its sequence, from 1
     homes = torch.zeros_like(replies)
-    for home, rows in enumerate(sequences):
-        lengths = replies[rows]
-        starts[rows] = prompts[rows[0]] + lengths.cumsum(0) - lengths
-        numbers[rows] = torch.arange(1, len(rows) + 1, device=device)
+    for home, sequence in enumerate(sequences):
+        rows = sequence.all_rows
+        copies = torch.tensor([len(equal) for equal in sequence.rows.values()], device=device)
+        lengths = replies[[first for first, *_ in sequence.rows.values()]]
+        starts[rows] = (prompts[rows[0]] + lengths.cumsum(0) - lengths).repeat_interleave(copies)
+        numbers[rows] = torch.arange(1, len(copies) + 1, device=device).repeat_interleave(copies)
         homes[rows] = home
     width = int((starts + replies).max())
     first = shortest_prompt(batch) - 1
@@ -170,10 +196,9 @@ class SharedPrompts:
     def _micro_batches(self: Any, data: Any) -> list[list[int]]:
         """The rows of each micro-batch. Every rank has as many, because ranks meet in each."""
         sequences = packed(data)
-        prompts, replies = data["prompts"].offsets().diff(), data["responses"].offsets().diff()
-        lengths = [int(prompts[rows[0]] + replies[rows].sum()) for rows in sequences]
+        lengths = [sequence.length for sequence in sequences]
         parts = [
-            [row for sequence in part for row in sequences[sequence]]
+            [row for index in part for row in sequences[index].all_rows]
             for part in parts_of_similar_length(lengths, max(max(lengths), int(data["max_token_len_per_gpu"])))
         ]
         count = torch.tensor(len(parts)).to(get_device_id())
@@ -187,7 +212,7 @@ class SharedPrompts:
     def prepare_model_inputs(self: Any, micro_batch: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         sequences = packed(micro_batch) if _shares(micro_batch) else []
         learned = row_sums(micro_batch["response_mask"]) > 0 if sequences else torch.empty(0)
-        if not any(learned[rows].sum() > 1 for rows in sequences):
+        if not any(learned[sequence.all_rows].sum() > 1 for sequence in sequences):
             return super().prepare_model_inputs(micro_batch)  # pyright: ignore
         # verl's name of the dtype under autocast; without autocast it is fp32.
         made = layout(micro_batch, sequences, dtype=self._autocast_dtype)
