@@ -176,7 +176,37 @@ def test_identical_prompts_are_prefilled_once(
     calls = slowed(model, monkeypatch, 0.0)
     got = engine.generate([(prompt, SamplingParams(3, temperature=0.0)) for prompt in [first, second] * 4])
     assert [completion.token_ids for completion in got] == expected * 4
-    assert calls == [2, 8, 8, 8]  # one prefill of two rows, then three steps of eight
+    assert calls == [2, 2, 2, 2]  # one prefill of two rows, and three steps, because all replies to a prompt are equal
+
+
+def test_equal_requests_are_one_row_until_their_tokens_differ(
+    model: Any, engine: GenerationEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each seeded request draws what it draws alone, while rows divide, end and are joined by others."""
+    asked = [
+        (prompt, SamplingParams(3 + seed % 5, temperature=3.0 if seed % 3 else 0.7, seed=seed))
+        for prompt in prompts(4, seed=8)
+        for seed in range(12)
+    ]
+    expected = [engine.generate([request])[0] for request in asked]
+    calls = slowed(model, monkeypatch, 0.0)
+    got = engine.generate(asked[:30])
+    assert calls[1] == 4  # the first 16 requests, of two prompts at two temperatures
+    assert max(calls) <= 16
+    futures = [engine.submit(*request) for request in asked[30:]]
+    got += [future.result(20) for future in futures]
+    assert [one.token_ids for one in got] == [one.token_ids for one in expected]
+    for one, other in zip(got, expected, strict=True):
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+
+
+def test_a_row_has_no_more_slots_than_requests(model: Any) -> None:
+    engine = GenerationEngine(model, [], PAD, max_batch_size=7, max_model_len=MAX_LEN)
+    asked = [([5, 6, 7], SamplingParams(6, temperature=2.0, seed=seed)) for seed in range(40)]
+    got = engine.generate(asked)
+    assert len({tuple(one.token_ids) for one in got}) > 30
+    assert engine._slots.columns == 0
+    engine.close()
 
 
 def test_sampled_tokens_follow_the_model(model: Any) -> None:
@@ -214,10 +244,10 @@ def test_top_k_and_top_p_cut_the_tail() -> None:
         SamplingParams(1, top_k=3, top_p=0.8),  # top-p applies after top-k: 0.5/0.95 + 0.3/0.95 > 0.8
         SamplingParams(1),
     ]
-    sampler.set_rows(rows)
+    sampler.set_rows([[row] for row in rows])
     seen: list[set[int]] = [set() for _ in rows]
     for _ in range(300):
-        for row, token in zip(seen, sampler.sample(logits, [0] * len(seen))[0].tolist(), strict=True):
+        for row, (token,) in zip(seen, sampler.sample(logits, [0] * len(seen))[0].tolist(), strict=True):
             row.add(token)
     assert seen == [{0}, {0, 1}, {0}, {0, 1, 2}, {0, 1}, {0, 1, 2, 3}]
 
@@ -228,8 +258,8 @@ def test_seeded_sampling_follows_the_distribution(cut: dict[str, Any]) -> None:
     count = 4000
     rows = [SamplingParams(1, seed=seed, **cut) for seed in range(count)]
     sampler = Sampler(torch.device("cpu"), 0)
-    sampler.set_rows(rows)
-    tokens = sampler.sample(torch.log(weights).repeat(count, 1), [3] * count)[0]
+    sampler.set_rows([[row] for row in rows])
+    tokens = sampler.sample(torch.log(weights).repeat(count, 1), [3] * count)[0][:, 0]
     allowed = weights.clone()
     allowed[3 if cut else 4 :] = 0
     expected = allowed / allowed.sum()
@@ -237,17 +267,22 @@ def test_seeded_sampling_follows_the_distribution(cut: dict[str, Any]) -> None:
     assert torch.allclose(torch.bincount(tokens, minlength=4) / count, expected, atol=4 * 0.5 / count**0.5)
     # In another batch, next to a row without a seed, seed 7 draws the same token.
     other = Sampler(torch.device("cpu"), 5)
-    other.set_rows([SamplingParams(1), rows[7]])
-    assert other.sample(torch.log(weights).repeat(2, 1), [0, 3])[0][1] == tokens[7]
+    other.set_rows([[SamplingParams(1)], [rows[7]]])
+    assert other.sample(torch.log(weights).repeat(2, 1), [0, 3])[0][1, 0] == tokens[7]
+    # As one row, the requests draw the same tokens, and those without a seed follow the distribution too.
+    other.set_rows([rows, [SamplingParams(1, **cut)] * 4000])
+    together = other.sample(torch.log(weights).repeat(2, 1), [3, 3])[0]
+    assert together[0].equal(tokens)
+    assert torch.allclose(torch.bincount(together[1], minlength=4) / count, expected, atol=4 * 0.5 / count**0.5)
 
 
 def test_random_numbers_of_seeds_and_of_tokens_are_independent() -> None:
     """A pair of draws from 16 equal tokens has 256 equal cells, for neighbouring seeds and for neighbouring tokens."""
     seeds, length = 400, 100
     sampler = Sampler(torch.device("cpu"), 0)
-    sampler.set_rows([SamplingParams(1, seed=seed) for seed in range(seeds)])
+    sampler.set_rows([[SamplingParams(1, seed=seed)] for seed in range(seeds)])
     equal = torch.zeros(seeds, 16)
-    drawn = torch.stack([sampler.sample(equal, [count] * seeds)[0] for count in range(length)])
+    drawn = torch.stack([sampler.sample(equal, [count] * seeds)[0][:, 0] for count in range(length)])
     for first, second in ((drawn[:, 1:], drawn[:, :-1]), (drawn[1:], drawn[:-1]), (drawn[1:, 1:], drawn[:-1, :-1])):
         cells = torch.bincount((first * 16 + second).flatten(), minlength=256).double()
         expected = cells.sum() / 256

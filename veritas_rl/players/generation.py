@@ -10,8 +10,8 @@ Why the engine is fast:
 - Each row owns a slot of one preallocated key-value buffer with its own length. No step concatenates, shifts or
   left-pads rows. The last row takes the slot of a row that left.
 - Prefill stops one token before the end of a prompt; the last token is the row's first decode step. So prefill needs no
-  logits, and no mask, because padding is on the right, where causal attention never reads. Equal prompts, as in a group
-  of rollouts, are computed once and copied to their slots.
+  logits, and no mask, because padding is on the right, where causal attention never reads.
+- Equal requests, as in a group of rollouts, are one row until their tokens differ. Then copies of its slot are made.
 - A decode step reads the buffer in place, without repeating it for each query head (`slot_kv_cache`).
 """
 
@@ -19,9 +19,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, InvalidStateError
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -29,6 +28,7 @@ from transformers import DynamicCache
 
 from veritas_rl.chat_template import end_tokens
 from veritas_rl.lengths import parts_of_similar_length
+from veritas_rl.players.generation_request import Request
 from veritas_rl.players.processor import one_thread
 from veritas_rl.players.sampling import Completion, Sampler, SamplingParams
 from veritas_rl.players.slot_kv_cache import SlotKVCache, read_slots_in_place
@@ -42,27 +42,6 @@ PREFILL_TOKENS = 4096
 
 LOOKAHEAD_TOKENS = 256
 """The number of tokens that are allocated in a slot beyond the row's length. More are allocated later if needed."""
-
-
-@dataclass
-class _Request:
-    prompt: tuple[int, ...]
-    params: SamplingParams
-    limit: int
-    """The number of new tokens that fit."""
-    stops: frozenset[int]
-    future: Future[Completion]
-    on_token: Callable[[int], bool] | None = None
-    token_ids: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-
-    def finish(self, stop_reason: str) -> None:
-        with suppress(InvalidStateError):  # the caller cancelled the future
-            self.future.set_result(Completion(self.token_ids, self.logprobs, stop_reason))
-
-    def fail(self, error: Exception) -> None:
-        with suppress(InvalidStateError):
-            self.future.set_exception(error)
 
 
 class GenerationEngine:
@@ -109,7 +88,7 @@ class GenerationEngine:
         self._sampler = Sampler(model.device, seed)
         self._state = threading.Condition()
         """Guards all fields below except `_rows` and `_slots`, which belong to the holder of the engine."""
-        self._queue: deque[_Request] = deque()
+        self._queue: deque[Request] = deque()
         self._held = False
         """Whether a step or an `exclusive` block holds the engine."""
         self._claims = 0
@@ -118,8 +97,8 @@ class GenerationEngine:
         self._closed = False
         self._thread: threading.Thread | None = None
         self._threads = torch.get_num_threads()
-        self._rows: list[_Request] = []
-        """The running batch; row i has slot i."""
+        self._rows: list[list[Request]] = []
+        """The running batch; row i has slot i. The requests of a row are alike and have equal tokens so far."""
         self._slots = SlotKVCache(max_batch_size)
 
     @classmethod
@@ -185,7 +164,7 @@ class GenerationEngine:
         """
         with self.exclusive():
             with self._state:
-                requests = self._rows + list(self._queue)
+                requests = self._running + list(self._queue)
                 self._queue.clear()
             self._drop_rows()
         for request in requests:
@@ -268,14 +247,14 @@ class GenerationEngine:
         params: SamplingParams,
         future: Future[Completion],
         on_token: Callable[[int], bool] | None = None,
-    ) -> _Request:
+    ) -> Request:
         if not len(prompt_ids):
             raise ValueError("the prompt is empty; it must have at least one token")
         limit = min(params.max_new_tokens, self.max_model_len - len(prompt_ids))
         stops = self.eos_token_ids | frozenset(params.stop_token_ids)
-        return _Request(tuple(prompt_ids), params, limit, stops, future, on_token)
+        return Request(tuple(prompt_ids), params, limit, stops, future, on_token)
 
-    def _submit(self, requests: Sequence[_Request]) -> None:
+    def _submit(self, requests: Sequence[Request]) -> None:
         with self._state:
             if self._closed:
                 raise RuntimeError("the engine is closed")
@@ -307,18 +286,22 @@ class GenerationEngine:
                     if not self._may_step():  # the engine was held, or requests were aborted, in the meantime
                         continue
                     self._held = True
-                    free = self.max_batch_size - len(self._rows)
+                    free = self.max_batch_size - len(self._running)
                     joining = [self._queue.popleft() for _ in range(min(free, len(self._queue)))]
                 self._step(joining)
         self._end()
 
+    @property
+    def _running(self) -> list[Request]:
+        return [request for row in self._rows for request in row]
+
     def _may_step(self) -> bool:
         return not (self._paused or self._claims or self._held) and bool(self._queue or self._rows)
 
-    def _step(self, joining: list[_Request]) -> None:
+    def _step(self, joining: list[Request]) -> None:
         """Admit `joining`, decode one token for every row, resolve the rows that end, and release the engine."""
-        concerned = self._rows + joining
-        done: list[tuple[_Request, str]] = []
+        concerned = self._running + joining
+        done: list[tuple[Request, str]] = []
         error: Exception | None = None
         try:
             self._admit([request for request in joining if request.future.set_running_or_notify_cancel()])
@@ -338,80 +321,94 @@ class GenerationEngine:
         for request, stop_reason in done:
             request.finish(stop_reason)
 
-    def _admit(self, joining: list[_Request]) -> None:
-        """Prefill all but the last token of each distinct prompt, and give each request a slot."""
+    def _admit(self, joining: list[Request]) -> None:
+        """Prefill all but the last token of each distinct prompt, and give each row of alike requests a slot."""
         if not joining:
             return
-        groups: dict[tuple[int, ...], list[_Request]] = {}
+        alike: dict[tuple[Any, ...], list[Request]] = {}
         for request in joining:
-            groups.setdefault(request.prompt[:-1], []).append(request)
+            alike.setdefault(request.likeness, []).append(request)
+        groups: dict[tuple[int, ...], list[list[Request]]] = {}
+        for row in alike.values():
+            groups.setdefault(row[0].prompt[:-1], []).append(row)
         prefixes = list(groups)
         lengths = [max(len(prefix), 1) for prefix in prefixes]
-        total = len(self._rows) + len(joining)
-        columns = self._columns([*self._rows, *joining])
+        rows, total = self._rows, len(self._rows) + len(alike)
+        columns = self._columns([*self._running, *joining])
         for part in parts_of_similar_length(lengths, max(PREFILL_TOKENS, *lengths)):
             wave, width = [prefixes[index] for index in part], max(lengths[index] for index in part)
             ids = torch.tensor([(*prefix, *[self._pad] * (width - len(prefix))) for prefix in wave])
             cache = DynamicCache(config=self.model.config)
             # The model without its head, because nothing is drawn yet.
             self.model.base_model(input_ids=ids.to(self.model.device), past_key_values=cache, use_cache=True)
-            rows = [request for prefix in wave for request in groups[prefix]]
             source = [index for index, prefix in enumerate(wave) for _ in groups[prefix]]
-            first = len(self._rows)
-            self._rows.extend(rows)
-            self._slots.write(cache, source, first, total, columns)
-        # The order of the dictionary differs from that of the slots, so the state is rebuilt from the rows.
-        self._sampler.set_rows([row.params for row in self._rows])
+            self._slots.write(cache, source, len(rows), total, columns)
+            rows = [*rows, *(row for prefix in wave for row in groups[prefix])]
+        self._set_rows(rows)
+
+    def _set_rows(self, rows: list[list[Request]]) -> None:
+        """Make these the running batch, whose keys and values are in their slots."""
+        self._rows = rows
+        self._sampler.set_rows([[request.params for request in row] for row in rows])
+        first = [request for request, *_ in rows]
         self._slots.set_rows(
-            [row.token_ids[-1] if row.token_ids else row.prompt[-1] for row in self._rows],
-            [len(row.prompt) + len(row.token_ids) - 1 for row in self._rows],
+            [request.token_ids[-1] if request.token_ids else request.prompt[-1] for request in first],
+            [request.length - 1 for request in first],
         )
 
-    def _columns(self, rows: Sequence[_Request]) -> int:
-        """The length of slots with space for the next `LOOKAHEAD_TOKENS` tokens of every row."""
-        return max(len(row.prompt) + min(row.limit, len(row.token_ids) + LOOKAHEAD_TOKENS) for row in rows)
+    def _columns(self, requests: Sequence[Request]) -> int:
+        """The length of slots with space for the next `LOOKAHEAD_TOKENS` tokens of every request."""
+        return max(
+            len(request.prompt) + min(request.limit, len(request.token_ids) + LOOKAHEAD_TOKENS) for request in requests
+        )
 
-    def _decode(self) -> list[tuple[_Request, str]]:
-        """Decode one token for every row. Rows that end leave their slots and are returned with their stop reasons."""
-        slots = self._slots
-        span = max(len(row.prompt) + len(row.token_ids) for row in self._rows)
+    def _decode(self) -> list[tuple[Request, str]]:
+        """Decode a token for every request. Those that end leave the batch and are returned with their stop reasons."""
+        slots, running = self._slots, len(self._running)
+        span = max(row[0].length for row in self._rows)
         if span > slots.columns:
-            slots.reserve(len(self._rows), self._columns(self._rows))
+            slots.reserve(len(self._rows), self._columns(self._running))
         logits = self.model(**slots.decode_inputs(span), use_cache=True).logits[:, -1]
-        tokens, logprobs = self._sampler.sample(logits, [len(row.token_ids) for row in self._rows])
-        slots.advance(tokens)
-        done: list[tuple[_Request, str]] = []
-        kept: list[int] = []
-        for index, (row, token, logprob) in enumerate(zip(self._rows, tokens.tolist(), logprobs.tolist(), strict=True)):
-            row.token_ids.append(token)
-            row.logprobs.append(logprob)
-            go_on = row.on_token is None or row.on_token(token)
-            if token in row.stops:
-                done.append((row, "stop"))
-            elif len(row.token_ids) >= row.limit:
-                done.append((row, "length"))
-            elif not go_on:
-                done.append((row, "aborted"))
-            else:
-                kept.append(index)
-        GENERATED.add(len(done), len(self._rows))
+        tokens, logprobs = self._sampler.sample(logits, [len(row[0].token_ids) for row in self._rows])
+        done: list[tuple[Request, str]] = []
+        kept: list[tuple[int, list[Request]]] = []
+        for slot, (row, drawn, likely) in enumerate(zip(self._rows, tokens.tolist(), logprobs.tolist(), strict=True)):
+            branches: dict[int, list[Request]] = {}
+            # `drawn` is as long as the longest row.
+            for request, token, logprob in zip(row, drawn, likely, strict=False):
+                if (stop_reason := request.add(token, logprob)) is not None:
+                    done.append((request, stop_reason))
+                else:
+                    branches.setdefault(token, []).append(request)
+            kept += [(slot, branch) for branch in branches.values()]
+        GENERATED.add(len(done), running)
         if not kept:
             self._drop_rows()
-        elif done:
-            self._keep(kept)
+        elif done or len(kept) > len(self._rows):
+            self._place(kept)
+        else:
+            slots.advance(tokens[:, 0])
         return done
 
-    def _keep(self, kept: list[int]) -> None:
-        """Move the rows beyond the new end into the free slots below it."""
-        count = len(kept)
-        stay = [index for index in kept if index < count]
-        movers = kept[len(stay) :]
-        holes = sorted(set(range(count)) - set(stay))
-        for hole, mover in zip(holes, movers, strict=True):
-            self._rows[hole] = self._rows[mover]
-        del self._rows[count:]
-        self._slots.move(movers, holes, count)
-        self._sampler.set_rows([row.params for row in self._rows])
+    def _place(self, kept: list[tuple[int, list[Request]]]) -> None:
+        """Make the rows after a step the running batch.
+
+        Args:
+            kept: The slot of each row before the step, ascending, and its requests. The first row of a slot stays in it
+                unless it is beyond the new end. The others go to the free slots.
+        """
+        self._slots.reserve(len(kept), self._slots.columns)
+        stay: dict[int, list[Request]] = {}
+        movers: list[tuple[int, list[Request]]] = []
+        for slot, row in kept:
+            if slot < len(kept) and slot not in stay:
+                stay[slot] = row
+            else:
+                movers.append((slot, row))
+        holes = [slot for slot in range(len(kept)) if slot not in stay]
+        self._slots.copy([slot for slot, _ in movers], holes)
+        stay |= zip(holes, (row for _, row in movers), strict=True)
+        self._set_rows([stay[slot] for slot in range(len(kept))])
 
     def _drop_rows(self) -> None:
         """Empty the batch and free its memory, because a trainer may share the device."""
@@ -421,7 +418,7 @@ class GenerationEngine:
     def _end(self) -> None:
         with self._state:
             self._state.wait_for(lambda: not self._held)
-            requests = self._rows + list(self._queue)
+            requests = self._running + list(self._queue)
             self._queue.clear()
             self._drop_rows()
         for request in requests:

@@ -1,4 +1,4 @@
-"""Samples the next token for a batch whose rows have their own parameters."""
+"""Samples the next tokens for a batch whose rows have their own parameters, and one or several requests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -57,73 +57,78 @@ class Completion:
 
 
 class Sampler:
-    """Samples one token for each row of a batch, with its own random generator."""
+    """Samples tokens for each row of a batch, with its own random generator."""
 
     def __init__(self, device: torch.device, seed: int) -> None:
         self._device = device
         self._generator = torch.Generator(device).manual_seed(seed)
 
-    def set_rows(self, rows: Sequence[SamplingParams]) -> None:
-        """Set the parameters of each row of the batch, in order."""
+    def set_rows(self, rows: Sequence[Sequence[SamplingParams]]) -> None:
+        """Set the parameters of the requests of each row, in order. Those of a row differ in seeds and limits alone."""
 
         def column(values: list[float]) -> torch.Tensor:
             return torch.tensor(values, device=self._device).unsqueeze(1)
 
-        self._greedy = column([row.temperature == 0 for row in rows])
-        self._all_greedy = all(row.temperature == 0 for row in rows)
-        self._any_greedy = any(row.temperature == 0 for row in rows)
-        self._temperature = column([row.temperature or 1.0 for row in rows])
-        self._tempered = any(row.temperature not in (0, 1) for row in rows)
-        self._seeds = [row.seed for row in rows]
-        self._seeded = column([row.seed is not None for row in rows])
-        self._any_seeded = any(row.seed is not None and row.temperature for row in rows)
-        self._truncated = any(row.temperature and (row.top_p < 1 or row.top_k != -1) for row in rows)
-        self._top_p = column([row.top_p for row in rows])
+        first = [params for params, *_ in rows]
+        self._greedy = column([params.temperature == 0 for params in first])
+        self._all_greedy = all(params.temperature == 0 for params in first)
+        self._any_greedy = any(params.temperature == 0 for params in first)
+        self._temperature = column([params.temperature or 1.0 for params in first])
+        self._tempered = any(params.temperature not in (0, 1) for params in first)
+        self._draws = max(map(len, rows))
+        self._seeds = [[params.seed for params in row] + [None] * (self._draws - len(row)) for row in rows]
+        self._seeded = torch.tensor([[seed is not None for seed in row] for row in self._seeds], device=self._device)
+        self._any_seeded = any(params.seed is not None and params.temperature for row in rows for params in row)
+        self._all_seeded = all(params.seed is not None for row in rows for params in row)
+        self._truncated = any(params.temperature and (params.top_p < 1 or params.top_k != -1) for params in first)
+        self._top_p = column([params.top_p for params in first])
         # A k above every vocabulary size is off.
-        self._top_k = column([row.top_k if row.top_k != -1 else 2**31 for row in rows])
+        self._top_k = column([params.top_k if params.top_k != -1 else 2**31 for params in first])
 
     def sample(self, logits: torch.Tensor, written: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Sample one token for each row.
+        """Sample one token for each request.
 
         Args:
             logits: [rows, vocabulary], of any float dtype.
-            written: The number of tokens that each row has generated.
+            written: The number of tokens that the requests of each row have generated.
 
         Returns:
-            Token ids and their log-probabilities (see `Completion`), both [rows].
+            Token ids and their log-probabilities (see `Completion`), both [rows, requests of the longest row]. What a
+            shorter row has beyond its requests means nothing.
         """
         logits = logits.float()
         if self._tempered:
             logits = logits / self._temperature
         logprobs = torch.log_softmax(logits, dim=-1)
         if self._all_greedy:
-            tokens = logits.argmax(dim=-1, keepdim=True)
+            tokens = logits.argmax(dim=-1, keepdim=True).expand(-1, self._draws)
         elif self._truncated:
             tokens = self._draw_truncated(logprobs, written)
         else:
             tokens = self._draw(logprobs.exp(), written)
         if self._any_greedy and not self._all_greedy:
             tokens = torch.where(self._greedy, logits.argmax(dim=-1, keepdim=True), tokens)
-        return tokens.squeeze(1), logprobs.gather(1, tokens).squeeze(1)
+        return tokens, logprobs.gather(1, tokens)
 
     def _draw(self, probs: torch.Tensor, written: Sequence[int]) -> torch.Tensor:
-        """Sample a column of each row in proportion to its weights: [rows, 1]."""
+        """Sample columns of each row in proportion to its weights: [rows, requests of the longest row]."""
         if not self._any_seeded:
-            return torch.multinomial(probs, 1, generator=self._generator)
+            return self._draw_unseeded(probs)
         # 32 bits, so that a product with a number below 1 stays below the total.
         dice = [
-            0.0 if seed is None else (digest(seed, count) >> 32) / 2**32
-            for seed, count in zip(self._seeds, written, strict=True)
+            [0.0 if seed is None else (digest(seed, count) >> 32) / 2**32 for seed in row]
+            for row, count in zip(self._seeds, written, strict=True)
         ]
         sums = probs.double().cumsum(dim=-1)
-        level = torch.tensor(dice, dtype=torch.float64, device=self._device).unsqueeze(1) * sums[:, -1:]
-        own = (sums <= level).sum(dim=-1, keepdim=True)
-        if all(seed is not None for seed in self._seeds):
-            return own
-        return torch.where(self._seeded, own, torch.multinomial(probs, 1, generator=self._generator))
+        level = torch.tensor(dice, dtype=torch.float64, device=self._device) * sums[:, -1:]
+        own = torch.searchsorted(sums, level, right=True)
+        return own if self._all_seeded else torch.where(self._seeded, own, self._draw_unseeded(probs))
+
+    def _draw_unseeded(self, probs: torch.Tensor) -> torch.Tensor:
+        return torch.multinomial(probs, self._draws, replacement=True, generator=self._generator)
 
     def _draw_truncated(self, logprobs: torch.Tensor, written: Sequence[int]) -> torch.Tensor:
-        """Sample from the tokens that top-k and then top-p leave: [rows, 1]."""
+        """Sample from the tokens that top-k and then top-p leave, as `_draw`."""
         probs, order = logprobs.exp().sort(dim=-1, descending=True, stable=True)
         rank = torch.arange(probs.shape[1], device=probs.device)
         probs = probs.masked_fill(rank >= self._top_k, 0.0)

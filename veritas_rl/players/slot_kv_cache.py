@@ -189,19 +189,15 @@ class SlotKVCache:
         self.tokens = tokens
         self.positions = self.positions + 1
 
-    def move(self, sources: Sequence[int], targets: Sequence[int], count: int) -> None:
-        """Move rows between slots, and keep the first `count` slots."""
-        if sources:
-            source = torch.tensor(sources, device=self.tokens.device)
-            target = torch.tensor(targets, device=self.tokens.device)
-            for slot in self._layers:
-                slot.keys[target, :, : self.span] = slot.keys[source, :, : self.span]
-                slot.values[target, :, : self.span] = slot.values[source, :, : self.span]
-            self.tokens[target] = self.tokens[source]
-            self.positions[target] = self.positions[source]
-        self.count = count
-        self.tokens = self.tokens[:count]
-        self.positions = self.positions[:count]
+    def copy(self, sources: Sequence[int], targets: Sequence[int]) -> None:
+        """Copy the keys and values of slots to other slots, none of which is a source."""
+        if not sources:
+            return
+        source = torch.tensor(sources, device=self.tokens.device)
+        target = torch.tensor(targets, device=self.tokens.device)
+        for slot in self._layers:
+            slot.keys[target, :, : self.span] = slot.keys[source, :, : self.span]
+            slot.values[target, :, : self.span] = slot.values[source, :, : self.span]
 
 
 def _grown(tensor: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
