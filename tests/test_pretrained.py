@@ -53,6 +53,7 @@ def tensors(value: Any) -> list[torch.Tensor]:
     return [tensor for item in values for tensor in tensors(item)]
 
 
+@pytest.mark.long
 def test_adapters_of_a_bf16_base_are_trained_in_fp32_on_two_ranks(tmp_path: Path) -> None:
     """Every reply is a sample of its own, although both steps ask the same tasks of almost the same model."""
     model = build_tiny_model(tmp_path / "model", seed=0)

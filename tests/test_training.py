@@ -224,6 +224,7 @@ def test_the_batch_of_a_command_is_shown() -> None:
     assert "group 4: openspiel/" in page.read_text("utf-8")
 
 
+@pytest.mark.long
 def test_grpo_on_games_that_earn_nothing_moves_no_weight_and_says_why(tmp_path: Path) -> None:
     printed, steps = train(
         tmp_path,
