@@ -200,13 +200,37 @@ def test_equal_requests_are_one_row_until_their_tokens_differ(
         assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
 
 
-def test_a_row_has_no_more_slots_than_requests(model: Any) -> None:
+def test_a_divided_row_has_no_more_slots_than_requests(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = GenerationEngine(model, [], PAD, max_batch_size=7, max_model_len=MAX_LEN)
+    calls = slowed(model, monkeypatch, 0.0)
     asked = [([5, 6, 7], SamplingParams(6, temperature=2.0, seed=seed)) for seed in range(40)]
     got = engine.generate(asked)
-    assert len({tuple(one.token_ids) for one in got}) > 30
-    assert engine._slots.columns == 0
     engine.close()
+    assert len({tuple(one.token_ids) for one in got}) > 30
+    assert max(calls) == 7
+
+
+def test_requests_of_one_row_end_each_on_its_own(
+    model: Any, engine: GenerationEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompt, (first, second, third, *_) = [5, 6, 8], alone(model, [5, 6, 8], 6)
+    assert len({first, second, third}) == 3
+    calls = slowed(model, monkeypatch)
+    greedy = SamplingParams(6, temperature=0.0)
+    engine.pause()
+    whole, left = (engine.submit(prompt, greedy) for _ in range(2))
+    refused = engine.submit(prompt, greedy, lambda token: token != second)
+    short = engine.submit(prompt, SamplingParams(1, temperature=0.0))
+    stopped = engine.submit(prompt, SamplingParams(6, temperature=0.0, stop_token_ids=(third,)))
+    assert left.cancel()
+    engine.resume()
+    ends = [(one.result(20).stop_reason, len(one.result().token_ids)) for one in (whole, refused, short, stopped)]
+    assert ends == [("length", 6), ("aborted", 2), ("length", 1), ("stop", 3)]
+    assert set(calls) == {1}
+    futures = [engine.submit(prompt, SamplingParams(60, temperature=0.0)) for _ in range(5)]
+    until(lambda: len(calls) > 10)
+    assert engine.abort_all() == 5
+    assert {one.result(20).stop_reason for one in futures} == {"aborted"}
 
 
 def test_sampled_tokens_follow_the_model(model: Any) -> None:
@@ -224,7 +248,7 @@ def test_a_seed_fixes_a_batch(model: Any) -> None:
     def draw(seed: int) -> list[Completion]:
         engine = GenerationEngine(model, [], PAD, max_model_len=MAX_LEN, seed=seed)
         state = torch.get_rng_state()
-        got = engine.generate([(prompt, SamplingParams(8)) for prompt in prompts(10)])
+        got = engine.generate([(prompt, SamplingParams(8)) for prompt in [*prompts(10), *prompts(3) * 5]])
         assert torch.equal(torch.get_rng_state(), state)
         engine.close()
         return got
@@ -247,7 +271,7 @@ def test_top_k_and_top_p_cut_the_tail() -> None:
     sampler.set_rows([[row] for row in rows])
     seen: list[set[int]] = [set() for _ in rows]
     for _ in range(300):
-        for row, (token,) in zip(seen, sampler.sample(logits, [0] * len(seen))[0].tolist(), strict=True):
+        for row, token in zip(seen, sampler.sample(logits, [0] * len(seen))[0].tolist(), strict=True):
             row.add(token)
     assert seen == [{0}, {0, 1}, {0}, {0, 1, 2}, {0, 1}, {0, 1, 2, 3}]
 
@@ -259,7 +283,7 @@ def test_seeded_sampling_follows_the_distribution(cut: dict[str, Any]) -> None:
     rows = [SamplingParams(1, seed=seed, **cut) for seed in range(count)]
     sampler = Sampler(torch.device("cpu"), 0)
     sampler.set_rows([[row] for row in rows])
-    tokens = sampler.sample(torch.log(weights).repeat(count, 1), [3] * count)[0][:, 0]
+    tokens = sampler.sample(torch.log(weights).repeat(count, 1), [3] * count)[0]
     allowed = weights.clone()
     allowed[3 if cut else 4 :] = 0
     expected = allowed / allowed.sum()
@@ -268,12 +292,19 @@ def test_seeded_sampling_follows_the_distribution(cut: dict[str, Any]) -> None:
     # In another batch, next to a row without a seed, seed 7 draws the same token.
     other = Sampler(torch.device("cpu"), 5)
     other.set_rows([[SamplingParams(1)], [rows[7]]])
-    assert other.sample(torch.log(weights).repeat(2, 1), [0, 3])[0][1, 0] == tokens[7]
-    # As one row, the requests draw the same tokens, and those without a seed follow the distribution too.
-    other.set_rows([rows, [SamplingParams(1, **cut)] * 4000])
+    assert other.sample(torch.log(weights).repeat(2, 1), [0, 3])[0][1] == tokens[7]
+    # The requests of one row draw the same tokens, and those without a seed follow the distribution too.
+    mixed = [row for pair in zip(rows, [SamplingParams(1, **cut)] * count, strict=True) for row in pair]
+    other.set_rows([[SamplingParams(1, temperature=0.0)] * 2, mixed])
     together = other.sample(torch.log(weights).repeat(2, 1), [3, 3])[0]
-    assert together[0].equal(tokens)
-    assert torch.allclose(torch.bincount(together[1], minlength=4) / count, expected, atol=4 * 0.5 / count**0.5)
+    assert together[:2].tolist() == [0, 0]
+    assert together[2::2].equal(tokens)
+    assert torch.allclose(torch.bincount(together[3::2], minlength=4) / count, expected, atol=4 * 0.5 / count**0.5)
+    # A row that is not finite disturbs no other.
+    logits = torch.log(weights).repeat(2, 1)
+    logits[0] = torch.nan
+    other.set_rows([[SamplingParams(1, seed=1, **cut)], rows])
+    assert other.sample(logits, [3, 3])[0].equal(torch.cat([torch.tensor([0]), tokens]))
 
 
 def test_random_numbers_of_seeds_and_of_tokens_are_independent() -> None:
@@ -282,7 +313,7 @@ def test_random_numbers_of_seeds_and_of_tokens_are_independent() -> None:
     sampler = Sampler(torch.device("cpu"), 0)
     sampler.set_rows([[SamplingParams(1, seed=seed)] for seed in range(seeds)])
     equal = torch.zeros(seeds, 16)
-    drawn = torch.stack([sampler.sample(equal, [count] * seeds)[0][:, 0] for count in range(length)])
+    drawn = torch.stack([sampler.sample(equal, [count] * seeds)[0] for count in range(length)])
     for first, second in ((drawn[:, 1:], drawn[:, :-1]), (drawn[1:], drawn[:-1]), (drawn[1:, 1:], drawn[:-1, :-1])):
         cells = torch.bincount((first * 16 + second).flatten(), minlength=256).double()
         expected = cells.sum() / 256

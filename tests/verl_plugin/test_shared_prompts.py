@@ -145,17 +145,23 @@ def test_the_engine_of_gpus_has_the_same_results() -> None:
     assert error(our_gradients, their_gradients) < 1e-5
 
 
-def test_equal_replies_are_computed_once() -> None:
+@pytest.mark.parametrize("temperature", [0.7, torch.linspace(0.5, 2, 12).repeat(3)], ids=["one", "each"])
+def test_equal_replies_are_computed_once(temperature: Any) -> None:
     torch.manual_seed(0)
     module = AutoModelForCausalLM.from_config(LlamaConfig(**SHAPE))
-    data = batch(GROUPS, shuffle=True, filling=3, copies=3, temperature=0.7, calculate_entropy=True)
+    one = isinstance(temperature, float)
+    data = batch(GROUPS, shuffle=one, copies=3, temperature=temperature, calculate_entropy=True)
     ours, our_gradients, read = computed(CpuEngineWithSharedPrompts, module, data, torch.float32)
     theirs, their_gradients, _ = computed(CpuEngineWithLMHead, module, data, torch.float32)
     for name, values in ours.items():
         torch.testing.assert_close(values, theirs[name], rtol=1e-5, atol=1e-5)
     assert error(our_gradients, their_gradients) < 1e-5
-    once = batch(GROUPS, filling=1, temperature=0.7, calculate_entropy=True)
-    assert read == computed(CpuEngineWithSharedPrompts, module, once, torch.float32)[2]
+    if one:
+        once = batch(GROUPS, temperature=temperature, calculate_entropy=True)
+        assert read == computed(CpuEngineWithSharedPrompts, module, once, torch.float32)[2]
+        engine = engine_of(CpuEngineWithSharedPrompts, module, torch.float32)
+        few, many = (engine.prepare_model_inputs(one)[1]["layout"].labels for one in (once, data))
+        assert len(few) == len(many)
 
 
 def rows_of(data: TensorDict) -> list[list[int]]:

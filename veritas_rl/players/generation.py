@@ -7,11 +7,12 @@ transformers, so it also works without an inference server: on a CPU, in an eval
 
 Why the engine is fast:
 
-- Each row owns a slot of one preallocated key-value buffer with its own length. No step concatenates, shifts or
-  left-pads rows. The last row takes the slot of a row that left.
+- Each row owns a slot of one key-value buffer with its own length. No step concatenates, shifts or left-pads rows. The
+  last row takes the slot of a row that left.
 - Prefill stops one token before the end of a prompt; the last token is the row's first decode step. So prefill needs no
   logits, and no mask, because padding is on the right, where causal attention never reads.
-- Equal requests, as in a group of rollouts, are one row until their tokens differ. Then copies of its slot are made.
+- Equal requests that join in the same step, as a group of rollouts does, are one row until their tokens differ. Then
+  each part has a copy of the slot.
 - A decode step reads the buffer in place, without repeating it for each query head (`slot_kv_cache`).
 """
 
@@ -98,7 +99,7 @@ class GenerationEngine:
         self._thread: threading.Thread | None = None
         self._threads = torch.get_num_threads()
         self._rows: list[list[Request]] = []
-        """The running batch; row i has slot i. The requests of a row are alike and have equal tokens so far."""
+        """The running batch; row i has slot i. Requests of a row have equal likeness and equal tokens so far."""
         self._slots = SlotKVCache(max_batch_size)
 
     @classmethod
@@ -299,13 +300,14 @@ class GenerationEngine:
         return not (self._paused or self._claims or self._held) and bool(self._queue or self._rows)
 
     def _step(self, joining: list[Request]) -> None:
-        """Admit `joining`, decode one token for every row, resolve the rows that end, and release the engine."""
+        """Admit `joining`, decode a token for every request, resolve those that end, and release the engine."""
         concerned = self._running + joining
-        done: list[tuple[Request, str]] = []
+        done: dict[Request, str] = {}
         error: Exception | None = None
         try:
             self._admit([request for request in joining if request.future.set_running_or_notify_cancel()])
-            done = self._decode() if self._rows else []
+            if self._rows:
+                self._decode(done)
         except Exception as caught:
             # The buffer may be half written, so all running requests fail. Waiting requests are kept.
             error = caught
@@ -315,11 +317,12 @@ class GenerationEngine:
                 self._held = False
                 self._state.notify_all()
         # Futures resolve after the engine is released, so that a callback may submit the next request.
+        for request, stop_reason in done.items():
+            request.finish(stop_reason)
         if error is not None:
             for request in concerned:
-                request.fail(error)
-        for request, stop_reason in done:
-            request.finish(stop_reason)
+                if request not in done:
+                    request.fail(error)
 
     def _admit(self, joining: list[Request]) -> None:
         """Prefill all but the last token of each distinct prompt, and give each row of alike requests a slot."""
@@ -362,33 +365,31 @@ class GenerationEngine:
             len(request.prompt) + min(request.limit, len(request.token_ids) + LOOKAHEAD_TOKENS) for request in requests
         )
 
-    def _decode(self) -> list[tuple[Request, str]]:
-        """Decode a token for every request. Those that end leave the batch and are returned with their stop reasons."""
-        slots, running = self._slots, len(self._running)
+    def _decode(self, done: dict[Request, str]) -> None:
+        """Decode a token for every request. Those that end leave the batch and enter `done` with their stop reasons."""
+        slots, running = self._slots, self._running
         span = max(row[0].length for row in self._rows)
         if span > slots.columns:
-            slots.reserve(len(self._rows), self._columns(self._running))
+            slots.reserve(len(self._rows), self._columns(running))
         logits = self.model(**slots.decode_inputs(span), use_cache=True).logits[:, -1]
         tokens, logprobs = self._sampler.sample(logits, [len(row[0].token_ids) for row in self._rows])
-        done: list[tuple[Request, str]] = []
+        for request, token, logprob in zip(running, tokens.tolist(), logprobs.tolist(), strict=True):
+            if (stop_reason := request.add(token, logprob)) is not None:
+                done[request] = stop_reason
         kept: list[tuple[int, list[Request]]] = []
-        for slot, (row, drawn, likely) in enumerate(zip(self._rows, tokens.tolist(), logprobs.tolist(), strict=True)):
+        for slot, row in enumerate(self._rows):
             branches: dict[int, list[Request]] = {}
-            # `drawn` is as long as the longest row.
-            for request, token, logprob in zip(row, drawn, likely, strict=False):
-                if (stop_reason := request.add(token, logprob)) is not None:
-                    done.append((request, stop_reason))
-                else:
-                    branches.setdefault(token, []).append(request)
+            for request in row:
+                if request not in done:
+                    branches.setdefault(request.token_ids[-1], []).append(request)
             kept += [(slot, branch) for branch in branches.values()]
-        GENERATED.add(len(done), running)
+        GENERATED.add(len(done), len(running))
         if not kept:
             self._drop_rows()
         elif done or len(kept) > len(self._rows):
             self._place(kept)
         else:
-            slots.advance(tokens[:, 0])
-        return done
+            slots.advance([row[0].token_ids[-1] for row in self._rows])
 
     def _place(self, kept: list[tuple[int, list[Request]]]) -> None:
         """Make the rows after a step the running batch.

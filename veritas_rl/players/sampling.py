@@ -1,4 +1,4 @@
-"""Samples the next tokens for a batch whose rows have their own parameters, and one or several requests."""
+"""Samples the next tokens for a batch whose rows have one or several requests, and parameters of their own."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -57,33 +57,30 @@ class Completion:
 
 
 class Sampler:
-    """Samples tokens for each row of a batch, with its own random generator."""
+    """Samples a token for each request of a batch, with its own random generator."""
 
     def __init__(self, device: torch.device, seed: int) -> None:
         self._device = device
         self._generator = torch.Generator(device).manual_seed(seed)
 
     def set_rows(self, rows: Sequence[Sequence[SamplingParams]]) -> None:
-        """Set the parameters of the requests of each row, in order. Those of a row differ in seeds and limits alone."""
+        """Set the parameters of the requests of each row. Those of a row have one temperature, top_p and top_k."""
 
         def column(values: list[float]) -> torch.Tensor:
             return torch.tensor(values, device=self._device).unsqueeze(1)
 
         first = [params for params, *_ in rows]
-        self._greedy = column([params.temperature == 0 for params in first])
+        self._greedy = torch.tensor([params.temperature == 0 for params in first], device=self._device)
         self._all_greedy = all(params.temperature == 0 for params in first)
         self._any_greedy = any(params.temperature == 0 for params in first)
         self._temperature = column([params.temperature or 1.0 for params in first])
         self._tempered = any(params.temperature not in (0, 1) for params in first)
-        self._draws = max(map(len, rows))
-        self._seeds = [[params.seed for params in row] + [None] * (self._draws - len(row)) for row in rows]
-        self._seeded = torch.tensor([[seed is not None for seed in row] for row in self._seeds], device=self._device)
-        self._any_seeded = any(params.seed is not None and params.temperature for row in rows for params in row)
-        self._all_seeded = all(params.seed is not None for row in rows for params in row)
         self._truncated = any(params.temperature and (params.top_p < 1 or params.top_k != -1) for params in first)
         self._top_p = column([params.top_p for params in first])
         # A k above every vocabulary size is off.
         self._top_k = column([params.top_k if params.top_k != -1 else 2**31 for params in first])
+        self._requests = [(row, params.seed) for row, of_row in enumerate(rows) for params in of_row]
+        self._rows = torch.tensor([row for row, _ in self._requests], device=self._device)
 
     def sample(self, logits: torch.Tensor, written: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
         """Sample one token for each request.
@@ -93,39 +90,44 @@ class Sampler:
             written: The number of tokens that the requests of each row have generated.
 
         Returns:
-            Token ids and their log-probabilities (see `Completion`), both [rows, requests of the longest row]. What a
-            shorter row has beyond its requests means nothing.
+            Token ids and their log-probabilities (see `Completion`), both [requests], row by row.
         """
         logits = logits.float()
         if self._tempered:
             logits = logits / self._temperature
         logprobs = torch.log_softmax(logits, dim=-1)
         if self._all_greedy:
-            tokens = logits.argmax(dim=-1, keepdim=True).expand(-1, self._draws)
+            tokens = logits.argmax(dim=-1)[self._rows]
         elif self._truncated:
             tokens = self._draw_truncated(logprobs, written)
         else:
             tokens = self._draw(logprobs.exp(), written)
         if self._any_greedy and not self._all_greedy:
-            tokens = torch.where(self._greedy, logits.argmax(dim=-1, keepdim=True), tokens)
-        return tokens, logprobs.gather(1, tokens)
+            tokens = torch.where(self._greedy[self._rows], logits.argmax(dim=-1)[self._rows], tokens)
+        return tokens, logprobs[self._rows, tokens]
 
     def _draw(self, probs: torch.Tensor, written: Sequence[int]) -> torch.Tensor:
-        """Sample columns of each row in proportion to its weights: [rows, requests of the longest row]."""
-        if not self._any_seeded:
-            return self._draw_unseeded(probs)
-        # 32 bits, so that a product with a number below 1 stays below the total.
-        dice = [
-            [0.0 if seed is None else (digest(seed, count) >> 32) / 2**32 for seed in row]
-            for row, count in zip(self._seeds, written, strict=True)
-        ]
+        """Sample a column for each request, in proportion to the weights of its row: [requests]."""
         sums = probs.double().cumsum(dim=-1)
-        level = torch.tensor(dice, dtype=torch.float64, device=self._device) * sums[:, -1:]
-        own = torch.searchsorted(sums, level, right=True)
-        return own if self._all_seeded else torch.where(self._seeded, own, self._draw_unseeded(probs))
+        totals = sums[:, -1:].clone()
+        number = torch.arange(len(sums), device=self._device).unsqueeze(1)
+        # Row r has the numbers from r to r + 1, so that one search serves all requests.
+        sums = sums.div_(totals).add_(number)
+        if not bool(totals.isfinite().all()):
+            # The search needs sorted numbers. These rows draw the first token.
+            sums = torch.where(totals.isfinite(), sums, number + 1)
+        found = torch.searchsorted(sums.flatten(), self._rows + self._dice(written), right=True)
+        return found - self._rows * sums.shape[1]
 
-    def _draw_unseeded(self, probs: torch.Tensor) -> torch.Tensor:
-        return torch.multinomial(probs, self._draws, replacement=True, generator=self._generator)
+    def _dice(self, written: Sequence[int]) -> torch.Tensor:
+        """A number in [0, 1) for each request: [requests]."""
+        # 32 bits, so that a sum with the number of a row stays below the next.
+        seeded = [-1.0 if seed is None else (digest(seed, written[row]) >> 32) / 2**32 for row, seed in self._requests]
+        dice = torch.tensor(seeded, dtype=torch.float64, device=self._device)
+        if any(seed is None for _, seed in self._requests):
+            drawn = torch.randint(2**32, dice.shape, generator=self._generator, device=self._device)
+            dice = torch.where(dice < 0, drawn.double() / 2**32, dice)
+        return dice
 
     def _draw_truncated(self, logprobs: torch.Tensor, written: Sequence[int]) -> torch.Tensor:
         """Sample from the tokens that top-k and then top-p leave, as `_draw`."""
@@ -138,4 +140,4 @@ class Sampler:
         share = self._top_p * probs.sum(dim=-1, keepdim=True)
         # top_p 1 keeps every token, despite rounding in the cumulative sum.
         probs = probs.masked_fill((before >= share) & (rank > 0) & (self._top_p < 1), 0.0)
-        return order.gather(1, self._draw(probs, written))
+        return order[self._rows, self._draw(probs, written)]

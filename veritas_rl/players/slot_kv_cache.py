@@ -1,7 +1,8 @@
 """The keys and values of a running batch: one buffer of slots in each layer, with a separate length for every row.
 
 The caches of transformers give all rows one length. A batch of different lengths must be padded, and a row that joins
-or leaves moves all others. With slots a step writes one column per row in place, and a row that leaves costs one copy.
+or leaves moves all others. With slots a step writes one column per row in place. A row that leaves costs one copy, and
+each part of a row that divides another.
 """
 
 from collections.abc import Sequence
@@ -184,9 +185,9 @@ class SlotKVCache:
             "past_key_values": self._cache,
         }
 
-    def advance(self, tokens: torch.Tensor) -> None:
-        """Set the next input token of each row, `tokens` [rows], after a step."""
-        self.tokens = tokens
+    def advance(self, tokens: Sequence[int]) -> None:
+        """Set the next input token of each row after a step."""
+        self.tokens = torch.tensor(tokens, device=self.positions.device)
         self.positions = self.positions + 1
 
     def copy(self, sources: Sequence[int], targets: Sequence[int]) -> None:

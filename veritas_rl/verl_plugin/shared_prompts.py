@@ -51,11 +51,11 @@ class Sequence:
 
     Attributes:
         length: The tokens of the prompt and of its different replies.
-        rows: The rows of each different reply, by its tokens as bytes.
+        rows: The rows of each different reply, by its tokens as bytes and its temperature.
     """
 
     length: int
-    rows: dict[bytes, list[int]] = field(default_factory=dict)
+    rows: dict[tuple[bytes, float], list[int]] = field(default_factory=dict)
 
     @property
     def all_rows(self) -> list[int]:
@@ -67,14 +67,16 @@ def packed(batch: Any) -> list[Sequence]:
     """Pack the rows of a batch into sequences, in the order of their first rows.
 
     Args:
-        batch: A batch with the jagged columns `prompts` and `responses`.
+        batch: A batch with the jagged columns `prompts` and `responses`, and the temperature of all rows or of each.
     """
     limit: Any = tu.get_non_tensor_data(batch, "max_token_len_per_gpu", default=None)
     most = min(LONGEST, limit or LONGEST)
     sequences: list[Sequence] = []
     open_ones: dict[bytes, Sequence] = {}
-    for row, (prompt, reply) in enumerate(zip(_rows(batch["prompts"]), _rows(batch["responses"]), strict=True)):
-        asked, said = prompt.tobytes(), reply.tobytes()
+    replies = _rows(batch["responses"])
+    temperatures = torch.as_tensor(batch["temperature"]).expand(len(replies)).tolist()
+    for row, (prompt, reply) in enumerate(zip(_rows(batch["prompts"]), replies, strict=True)):
+        asked, said = prompt.tobytes(), (reply.tobytes(), temperatures[row])
         sequence = open_ones.get(asked)
         if sequence is None or (said not in sequence.rows and sequence.length + len(reply) > most):
             sequence = open_ones[asked] = Sequence(len(prompt))
@@ -93,14 +95,15 @@ def _rows(column: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class Layout:
-    """A micro-batch as packed sequences.
+    """A micro-batch as packed sequences. Equal replies have logits once.
 
     Attributes:
         inputs: The model's arguments.
         labels: The reply tokens with logits: (tokens,). Those of rows that only fill a batch may have none.
         rows: The row of each: (tokens,).
-        sources: The place in the flat logits that predicts each, the same one for equal replies: (tokens,).
+        sources: The place in the flat logits that predicts each: (tokens,).
         places: The place of each one's prediction in a column of whole rows: (tokens,).
+        equals: For each place of such a column, the place whose prediction it has: (places,).
     """
 
     inputs: dict[str, Any]
@@ -108,6 +111,7 @@ class Layout:
     rows: torch.Tensor
     sources: torch.Tensor
     places: torch.Tensor
+    equals: torch.Tensor
 
 
 def layout(batch: Any, sequences: list[Sequence], *, dtype: torch.dtype) -> Layout:
@@ -123,10 +127,13 @@ def layout(batch: Any, sequences: list[Sequence], *, dtype: torch.dtype) -> Layo
     starts = torch.zeros_like(replies)  # the column of each reply
     numbers = torch.zeros_like(replies)  # the number of each reply in its sequence, from 1
     homes = torch.zeros_like(replies)
+    computed = torch.zeros_like(replies)  # the row whose reply is computed
     for home, sequence in enumerate(sequences):
         rows = sequence.all_rows
         copies = torch.tensor([len(equal) for equal in sequence.rows.values()], device=device)
-        lengths = replies[[first for first, *_ in sequence.rows.values()]]
+        once = torch.tensor([equal[0] for equal in sequence.rows.values()], device=device)
+        lengths = replies[once]
+        computed[rows] = once.repeat_interleave(copies)
         starts[rows] = (prompts[rows[0]] + lengths.cumsum(0) - lengths).repeat_interleave(copies)
         numbers[rows] = torch.arange(1, len(copies) + 1, device=device).repeat_interleave(copies)
         homes[rows] = home
@@ -152,7 +159,8 @@ def layout(batch: Any, sequences: list[Sequence], *, dtype: torch.dtype) -> Layo
     mask = torch.zeros(seen.shape, dtype=dtype, device=device).masked_fill(~seen, torch.finfo(torch.bfloat16).min)
 
     before = torch.where(position == prompts[row], prompts[row], column) - 1
-    kept = in_reply & (before >= first)
+    equals = ids.offsets()[computed[row]] + position
+    kept = in_reply & (before >= first) & (computed[row] == row)
     row, before = row[kept], before[kept]
     inputs = {
         "input_ids": tokens.view(-1, width),
@@ -161,7 +169,7 @@ def layout(batch: Any, sequences: list[Sequence], *, dtype: torch.dtype) -> Layo
         "logits_to_keep": width - first,
     }
     sources = homes[row] * (width - first) + before - first
-    return Layout(inputs, ids.values()[kept], row, sources, kept.nonzero()[:, 0] - 1)
+    return Layout(inputs, ids.values()[kept], row, sources, kept.nonzero()[:, 0] - 1, equals)
 
 
 class SharedPrompts:
@@ -243,7 +251,7 @@ class SharedPrompts:
         found = {"log_probs": log_probs, **({"entropy": self._entropy(logits)} if entropy else {})}
         ids = micro_batch["input_ids"]
         return {
-            name: jagged(flat.new_zeros(len(ids.values())).index_copy(0, made.places, flat), ids.offsets())
+            name: jagged(flat.new_zeros(len(ids.values())).index_copy(0, made.places, flat)[made.equals], ids.offsets())
             for name, flat in found.items()
         }
 
