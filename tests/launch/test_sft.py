@@ -10,6 +10,7 @@ import pytest
 import torch
 from published_templates import tokenizer_of
 from safetensors.torch import load_file, save_file
+from transformers import AutoTokenizer
 
 from veritas_rl.checkpoints.adapter import weights_fingerprint
 from veritas_rl.checkpoints.layout import CheckpointInfo, LoraInfo, write_info
@@ -218,6 +219,31 @@ def test_demonstrations_of_puzzles_are_made_where_there_are_none(
     own = f"data.train_files={tmp_path}/own/mine.parquet"
     with pytest.raises(UserError, match=r"generate_demonstrations\.py --env lgc-v2 --output .*/own"):
         plan([*typed, own])
+
+
+def test_the_few_demonstrations_that_are_too_long_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(dataset, "EVALUATION_TASKS", 40)
+    model = build_tiny_model(tmp_path / "model", seed=0)
+    asked = [f"veritas_rl.demonstrations.{setting}" for setting in ("env=trace", "cases=level_1", "number=200")]
+
+    def made(name: str, limit: int) -> sft.SftRun:
+        files = [f"data.{part}_files={tmp_path}/{name}/{part}.parquet" for part in ("train", "val")]
+        typed = [*files, *asked, f"model.path={model}", f"data.max_length={limit}", "data.train_batch_size=8"]
+        return plan([*typed, f"trainer.default_local_dir={tmp_path}/checkpoints"])
+
+    whole, tokenizer = made("whole", 4096), AutoTokenizer.from_pretrained(model)
+    rows = opened(whole.configuration, [*whole.data.train, *whole.data.val], tokenizer)
+    lengths = sorted(len(rows.learned(index).ids) for index in range(len(rows)))
+    assert lengths[-1] > lengths[-2] > lengths[-20]
+    fitting = made("fitting", lengths[-2])
+    assert fitting.data.train_rows + fitting.data.val_rows == 199
+    assert f"note: 1 of them have more tokens than data.max_length={lengths[-2]}" in capsys.readouterr().err
+    check_rows(fitting.configuration, fitting.data, tokenizer)
+    short = made("short", lengths[-20])
+    with pytest.raises(UserError, match=f"a demonstration has {lengths[-1]} tokens"):
+        check_rows(short.configuration, short.data, tokenizer)
 
 
 def test_demonstrations_of_whole_games_are_moves_against_the_opponent(

@@ -12,7 +12,16 @@ import pyarrow.parquet
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from rich.console import Console
 
-from veritas_rl.datasets.chats import SYSTEM, check_chats, column_of, plain_chats, replies_of, with_system
+from veritas_rl.chat_template import prompt_ids, reply_ids
+from veritas_rl.datasets.chats import (
+    SYSTEM,
+    check_chats,
+    column_of,
+    enable_thinking_of,
+    plain_chats,
+    replies_of,
+    with_system,
+)
 from veritas_rl.envs.places import as_typed
 from veritas_rl.envs.registry import get_environment
 from veritas_rl.errors import UserError
@@ -21,12 +30,16 @@ from veritas_rl.paths import ROOT
 
 if TYPE_CHECKING:
     from veritas_rl.demonstrations.generate import Settings
+    from veritas_rl.demonstrations.questions import Demonstration
     from veritas_rl.verl_plugin.sft_dataset import FineTuningRows
 
 MADE_BY = "make it with python train/tools/generate_demonstrations.py{env} --output {folder}"
 
 VAL_RATIO = 0.1
 """The validation share of the demonstrations that the launcher makes."""
+
+LONG = 0.01
+"""The share of generated demonstrations that may be left out because they are too long."""
 
 NAMED = 3
 """The maximum number of rows that an error names."""
@@ -111,8 +124,31 @@ def make_missing(configuration: DictConfig) -> None:
     settings = demonstration_settings(configuration)
     with Workers(None) as workers, progress(Console(stderr=True), settings.number, 0, "demonstration") as advance:
         made, counts = generate(settings, advance, workers, folder)
-    dataset.write(folder, settings, made, counts, VAL_RATIO)
+    dataset.write(folder, settings, _fitting(configuration, made), counts, VAL_RATIO)
     (folder / PARTIAL).unlink()
+
+
+def _fitting(configuration: DictConfig, made: "Sequence[Demonstration]") -> "Sequence[Demonstration]":
+    """Demonstrations without the few that are too long for a named model. Many are an error of `check_rows`."""
+    data, model = configuration.data, configuration.model.path
+    if model is None or data.truncation != "error" or own_dataset(configuration):
+        return made
+    tokenizer, thinks = tokenizer_of(model), enable_thinking_of(data)
+    fitting = [
+        each
+        for each in made
+        if len(prompt_ids(tokenizer, each.messages, enable_thinking=thinks))
+        + len(reply_ids(tokenizer, each.response, enable_thinking=thinks))
+        <= data.max_length
+    ]
+    left_out = len(made) - len(fitting)
+    if not 0 < left_out <= LONG * len(made):
+        return made
+    print(
+        f"note: {left_out} of them have more tokens than data.max_length={data.max_length}, and are left out",
+        file=sys.stderr,
+    )
+    return fitting
 
 
 def demonstration_settings(configuration: DictConfig) -> "Settings":
