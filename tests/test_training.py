@@ -30,9 +30,11 @@ from veritas_rl.checkpoints.shards import whole_state
 from veritas_rl.envs.base import Reason
 from veritas_rl.envs.openspiel.learning_runs import LearningRun
 from veritas_rl.envs.registry import task_from_dict
+from veritas_rl.exact.policies import score_policy
 from veritas_rl.launch import shown_batch
 from veritas_rl.launch.configuration import compose_configuration, with_or_without_plus
 from veritas_rl.launch.tiny_model import build_tiny_model
+from veritas_rl.players.loading import ReplySettings, open_player
 from veritas_rl.progress import ROLLOUT
 from veritas_rl.serving.offer import Offer
 from veritas_rl.shared_prompts import KEY
@@ -308,6 +310,24 @@ def test_whole_games_of_self_play_are_trained_on_validated_and_can_be_looked_at(
         Reason(end.reason).is_mistake and not Reason(end.reason).is_cut for end in ends
     )
     assert "</html>" in (logs(tmp_path) / "games/step_2.html").read_text()
+
+
+def test_all_answers_to_all_decisions_of_a_small_game_are_trained_on(tmp_path: Path) -> None:
+    _, steps = train(
+        tmp_path,
+        *("episode", "algorithm=neurd", "data.train_batch_size=1", f"{ADAPTER}.opponent=self"),
+        *("data.custom_cls.config.curriculum=null", "data.custom_cls.config.failure_replay=null"),
+        *("actor_rollout_ref.actor.ppo_epochs=4", "actor_rollout_ref.actor.optim.lr=1e-3"),
+        *("actor_rollout_ref.actor.optim.lr_warmup_steps_ratio=0", "veritas_rl.warm_up.steps=60"),
+        *("trainer.total_training_steps=12", "trainer.save_freq=11", "veritas_rl.evaluation=null"),
+        GAME_TYPES="kuhn_poker",
+    )
+    measured = [step["openspiel/kuhn_poker/nash_conv"] for step in steps]
+    assert measured[-1] < 0.75 * measured[0]
+    # A step measures the policy before its update, as the exact judge does.
+    folder = str(tmp_path / "global_step_11")
+    player = open_player(folder, "openspiel", ReplySettings(temperature=1.0), tmp_path / "merged")
+    assert score_policy(player.player, "kuhn_poker", prompt="brief").nash_conv == pytest.approx(measured[11], abs=1e-4)
 
 
 FOLLOWING = (

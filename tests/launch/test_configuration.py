@@ -632,6 +632,6 @@ def test_every_algorithm_is_a_value_of_the_variable_and_composes() -> None:
     assert {path.stem for path in (conf.CONFIG_DIR / "algorithm").glob("*.yaml")} == ALGORITHMS.keys()
     for name, hardware in zip(ALGORITHMS, itertools.cycle([CPU, ONE_GPU])):
         made = configured(hardware=hardware, ALGORITHM=name)
-        alone = name in ("ppo", "rae", "reinforce_plus_plus")
+        alone = name in ("ppo", "rae", "reinforce_plus_plus", "all_actions", "neurd")
         assert (made.actor_rollout_ref.rollout.n == 1) == alone, name
         assert made.data.train_batch_size >= (128 if alone else 32)

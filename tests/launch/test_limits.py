@@ -108,7 +108,12 @@ def test_fine_tuning_has_the_same_limits() -> None:
 
 
 def test_every_estimator_that_verl_can_compute_is_known() -> None:
-    assert {*limits.ESTIMATORS, *limits.LACKING} == {*(one.value for one in AdvantageEstimator), "rae"}
+    assert {*limits.ESTIMATORS, *limits.LACKING} == {
+        *(one.value for one in AdvantageEstimator),
+        "rae",
+        "all_actions",
+        "neurd",
+    }
 
 
 @pytest.mark.parametrize(

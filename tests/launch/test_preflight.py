@@ -396,6 +396,10 @@ def test_rays_workers_get_the_variables_of_a_run_and_no_secret(run: RlRun, monke
     }
 
 
+WHOLE = ["play=episode", "data.custom_cls.config.curriculum=null", "data.custom_cls.config.failure_replay=null"]
+KUHN = "data.custom_cls.config.adapter_config.game_types=kuhn_poker"
+
+
 @pytest.mark.parametrize(
     ("variables", "typed", "said"),
     [
@@ -421,7 +425,7 @@ def test_rays_workers_get_the_variables_of_a_run_and_no_secret(run: RlRun, monke
             )
         ),
         ({"FSDP_STRATEGY": "fsdp"}, [], "needs a GPU"),
-        ({"ALGORITHM": "foo"}, [], "ALGORITHM=foo is not supported: set it to one of cispo, dapo"),
+        ({"ALGORITHM": "foo"}, [], "ALGORITHM=foo is not supported: set it to one of all_actions, cispo, dapo"),
         ({"ENABLE_LORA": "maybe"}, [], "ENABLE_LORA=maybe is not supported"),
         ({"LORA_ADAPTER_PATH": "/no/such/adapter", "ENABLE_LORA": "1"}, [], "/no/such/adapter is not an adapter"),
         ({"RESUME_FROM": "/no/such/global_step_3"}, [], "the checkpoint /no/such/global_step_3 does not exist"),
@@ -461,6 +465,16 @@ def test_rays_workers_get_the_variables_of_a_run_and_no_secret(run: RlRun, monke
             "veritas_rl.reference=checkpoint needs ENABLE_LORA=0",
         ),
         ({"ALGORITHM": "rae"}, ["algorithm.use_kl_in_reward=true"], "use_kl_in_reward needs ALGORITHM=ppo"),
+        ({"ALGORITHM": "all_actions"}, ["actor_rollout_ref.rollout.n=2"], "all_actions samples no replies: set"),
+        ({"ALGORITHM": "all_actions"}, ["veritas_rl.length_penalty=0.2"], "leave veritas_rl.length_penalty out"),
+        ({"ALGORITHM": "all_actions"}, ["environment=lgc-v2"], "cannot be listed: set algorithm=grpo"),
+        ({"ALGORITHM": "neurd"}, ["episode"], "go by: set data.custom_cls.config.curriculum=null"),
+        ({"ALGORITHM": "all_actions"}, WHOLE, "to all decisions of both seats: set adapter_config.opponent=self"),
+        (
+            {"ALGORITHM": "all_actions"},
+            [*WHOLE, "data.custom_cls.config.adapter_config.opponent=self", KUHN],
+            "would repeat them: set it to 1",
+        ),
         (
             {},
             ["episode", "+data.custom_cls.config.curriculum.stages=[{name: a, opponent: mtcs}]"],

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from scripted_loop import loop_with
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 from verl.workers.rollout.replica import TokenOutput
 
+from veritas_rl.envs.registry import task_of
 from veritas_rl.envs.task import Task
 from veritas_rl.errors import UserError
 from veritas_rl.launch.tiny_model import byte_tokenizer
@@ -21,6 +22,18 @@ from veritas_rl.viewing.recording import RecordedSession
 
 TOKENIZER: Any = byte_tokenizer()
 LIMIT = 8
+
+
+def configured(
+    prompt_length: int, response_length: int, own: dict[str, Any], reward: Path | None = None, **adapter: Any
+) -> tuple[DictConfig, dict[str, Any]]:
+    """What the loop reads of verl's configuration, and a row."""
+    rollout = {"prompt_length": prompt_length, "response_length": response_length, "agent": {"num_workers": 1}}
+    nodes = {"actor_rollout_ref": {"rollout": rollout}, "trainer": {"nnodes": 1}, "data": {}}
+    custom = {"custom_reward_function": {"path": reward and str(reward), "name": "compute_score"}}
+    config = OmegaConf.create({**nodes, "veritas_rl": own, "reward": custom})
+    settings = {"env": "openspiel", "adapter_config": {"cases": "tic_tac_toe", "prompt": "brief", **adapter}}
+    return config, DynamicEnvDataset("train", None, {"seed": 1, "custom_cls": {"config": settings}})[0]
 
 
 def play_with(
@@ -37,13 +50,8 @@ def play_with(
 
     `reward` is the file of a custom reward function.
     """
-    rollout = {"prompt_length": prompt_length, "response_length": response_length, "agent": {"num_workers": 1}}
-    nodes = {"actor_rollout_ref": {"rollout": rollout}, "trainer": {"nnodes": 1}, "data": {}}
-    custom = {"custom_reward_function": {"path": reward and str(reward), "name": "compute_score"}}
     own = {"say_limit": say_limit, "length_penalty": length_penalty}
-    config = OmegaConf.create({**nodes, "veritas_rl": own, "reward": custom})
-    settings = {"env": "openspiel", "adapter_config": {"cases": "tic_tac_toe", "prompt": "brief", **adapter}}
-    row = DynamicEnvDataset("train", None, {"seed": 1, "custom_cls": {"config": settings}})[0]
+    config, row = configured(prompt_length, response_length, own, reward, **adapter)
 
     async def generate(**asked: Any) -> TokenOutput:
         assert asked["sampling_params"]["temperature"] == 1.0
@@ -317,3 +325,47 @@ def test_a_game_that_is_recorded_is_the_one_that_was_played(monkeypatch: pytest.
         assert turn.reply in written
     (reason,) = {info(output)["reason"] for output in outputs}
     assert next(end.reason for end in game.endings if end.seat == game.seat) == reason
+
+
+def listed(prompt_length: int = 200, response_length: int = LIMIT, **adapter: Any) -> list[AgentLoopOutput]:
+    """The answers to one task that are listed."""
+    config, row = configured(prompt_length, response_length, {"say_limit": False, "length_penalty": None}, **adapter)
+
+    async def generate(**_: Any) -> TokenOutput:
+        raise AssertionError("nothing is generated")
+
+    async def run() -> list[AgentLoopOutput]:
+        return loop_with(generate, TOKENIZER, config).listed(task_of(row["extra_info"]))
+
+    return asyncio.run(run())
+
+
+def test_each_legal_answer_to_a_position_is_listed_with_its_reward() -> None:
+    outputs = listed(reward_mode="optimal", legal_share=0.5)
+    answers = [TOKENIZER.decode(output.response_ids, skip_special_tokens=True) for output in outputs]
+    assert len({*answers}) == len(outputs) > 1
+    for answer, output in zip(answers, outputs, strict=True):
+        (said,) = play([*tokens(answer), TOKENIZER.eos_token_id], reward_mode="optimal", legal_share=0.5)
+        assert (output.prompt_ids, output.response_ids) == (said.prompt_ids, said.response_ids)
+        assert (output.reward_score, info(output)) == (said.reward_score, info(said))
+    assert {output.reward_score for output in outputs} > {1.0}
+
+
+def test_each_answer_to_each_decision_of_a_small_game_is_listed() -> None:
+    outputs = listed(cases="kuhn_poker", mode="episode", opponent="self")
+    asked: dict[int, set[tuple[int, ...]]] = {}
+    for output in outputs:
+        asked.setdefault(output.extra_fields["move"]["decision"], set()).add(tuple(output.prompt_ids))
+    # Three cards in each of four histories, and each decision has two answers.
+    assert len(outputs) == 24
+    assert len(set().union(*asked.values())) == len(asked) == 12
+    assert {output.extra_fields["move"]["seat"] for output in outputs} == {0, 1}
+
+
+def test_what_cannot_be_listed_is_one_line() -> None:
+    with pytest.raises(UserError, match=r"tokens: raise data.max_prompt_length=3$"):
+        listed(3)
+    with pytest.raises(UserError, match=r"set adapter_config.opponent=self$"):
+        listed(mode="episode", opponent="random")
+    with pytest.raises(UserError, match=r"small games of two players with hidden information"):
+        listed(mode="episode", opponent="self")

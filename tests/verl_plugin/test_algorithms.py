@@ -1,6 +1,7 @@
 """Advantages of whole games, compared by turn and seat without more weight for long games; and updates of every
 algorithm."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ from verl.utils.config import omega_conf_to_dataclass
 
 from veritas_rl.composition import CONFIG_DIR
 from veritas_rl.launch.configuration import compose_configuration
-from veritas_rl.verl_plugin.algorithms import Algorithm, Move, grpo, known, name_of, rae, rloo
+from veritas_rl.verl_plugin.algorithms import Algorithm, Move, all_actions, grpo, known, name_of, neurd, rae, rloo
 
 PLAIN = {"norm_adv_by_std_in_grpo": False}
 
@@ -98,6 +99,41 @@ def test_a_mistake_is_compared_like_a_loss() -> None:
     assert advantages[0] > 0 > advantages[1]
 
 
+def listed(probabilities: Sequence[float], values: Sequence[float], decision: int = 0) -> list[Move]:
+    """All answers to one decision."""
+    return [
+        Move("t", "g", "kuhn", "self", 0, turn, value, value, 1.0, decision, probability)
+        for turn, (probability, value) in enumerate(zip(probabilities, values, strict=True))
+    ]
+
+
+def test_the_all_action_gradient_is_that_of_the_expected_value() -> None:
+    logits, values = torch.randn(5, generator=torch.manual_seed(0)), torch.tensor([0.1, 0.9, 0.4, 0.7])
+    logits.requires_grad_()
+    # The last reply is no legal answer: it is worth 0, and not in the batch.
+    expected = logits.softmax(-1)[:4] @ values
+    (wanted,) = torch.autograd.grad(expected, logits)
+    chosen = all_actions.advantages(listed(logits.softmax(-1)[:4].tolist(), values.tolist()), {}, {})
+    objective = (torch.tensor(chosen) * logits.log_softmax(-1)[:4]).mean()
+    (gradient,) = torch.autograd.grad(objective, logits)
+    assert gradient == pytest.approx(wanted, abs=1e-6)
+
+
+def test_each_decision_has_the_same_weight_however_many_answers_it_has() -> None:
+    moves = listed([0.5, 0.5], [1.0, 0.0]) + listed([0.5, 0.5, 0.0, 0.0], [1.0, 0.0, 0.5, 0.5], decision=1)
+    assert all_actions.advantages(moves, {}, {}) == pytest.approx([1.5, 0.0, 1.5, 0.0, 0.0, 0.0])
+
+
+def test_replicator_dynamics_move_the_logit_of_a_rare_answer_as_far_as_that_of_a_common_one() -> None:
+    logits = torch.tensor([4.0, -4.0, 1.0, 3.0], requires_grad=True)
+    # The last reply is no legal answer, and keeps its logit.
+    moves = listed(logits.softmax(-1)[:3].tolist(), [0.2, 0.8, 0.5])
+    chosen = neurd.advantages(moves, {}, {})
+    assert chosen == pytest.approx([-0.3, 0.3, 0.0])
+    (gradient,) = torch.autograd.grad((torch.tensor(chosen) * logits.log_softmax(-1)[:3]).sum(), logits)
+    assert gradient == pytest.approx(torch.tensor([-0.3, 0.3, 0.0, 0.0]), abs=1e-6)
+
+
 def test_an_algorithm_is_a_file_and_its_settings() -> None:
     assert sorted(known()) == sorted(file.stem for file in (CONFIG_DIR / "algorithm").glob("*.yaml"))
     assert {name: one.estimator for name, one in known().items() if one.critic} == {"ppo": "gae"}
@@ -138,15 +174,20 @@ def test_updates_make_rewarded_replies_more_likely(name: str) -> None:
     groups = [str(reply // 8) for reply in range(64)]
     for _ in range(40):
         old = logits.detach().log_softmax(-1)
-        actions = torch.multinomial(old.exp(), 64, replacement=True)
-        estimated = advantages_of(known()[name], made.algorithm, (actions == 2).float(), groups)
+        if known()[name].lists:
+            actions, answers = torch.arange(4), listed(old.exp().tolist(), [0, 0, 1, 0])
+            estimate: Any = known()[name].advantages
+            estimated = torch.tensor(estimate(answers, {}, {}))[:, None]
+        else:
+            actions = torch.multinomial(old.exp(), 64, replacement=True)
+            estimated = advantages_of(known()[name], made.algorithm, (actions == 2).float(), groups)
         for _ in range(2):
             log_probs = logits.log_softmax(-1)[actions][:, None]
             objective, _ = loss(
                 old_log_prob=old[actions][:, None],
                 log_prob=log_probs,
                 advantages=estimated,
-                response_mask=torch.ones(64, 1),
+                response_mask=torch.ones(len(actions), 1),
                 loss_agg_mode=actor.loss_agg_mode,
                 config=actor,
             )

@@ -1,5 +1,6 @@
 """The data that the trainer reads from the replies of a step."""
 
+import dataclasses
 import math
 import random
 from itertools import groupby
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
+from veritas_rl.envs.openspiel.env import OpenSpielEnvironment
 from veritas_rl.errors import UserError
 from veritas_rl.launch.configuration import compose_configuration
 from veritas_rl.verl_plugin.algorithms import rae
@@ -18,6 +20,7 @@ from veritas_rl.verl_plugin.batches import (
     moves_of,
     outcomes,
     whole_groups,
+    with_values,
 )
 
 
@@ -161,3 +164,24 @@ def test_replies_are_numbered_by_seat() -> None:
         ("u", "u_3", 0, 1, 1.0),
     ]
     assert {(move.name, move.opponent) for move in moves} == {("openspiel/hex", "mcts:50")}
+
+
+def test_listed_answers_to_whole_games_are_worth_what_the_policy_makes_of_them() -> None:
+    places = [(decision, answer) for decision in range(12) for answer in range(2)]
+    fields = [
+        {
+            "reward_extra_info": {"group": "openspiel/kuhn_poker", "value": 1.0},
+            "move": {"seat": 0, "discount": 1.0, "opponent": "self", "decision": decision, "case": "kuhn_poker"},
+        }
+        for decision, _ in places
+    ]
+    moves = moves_of([f"u_0_{index}" for index in range(24)], fields, [1.0] * 24)
+    # Illegal answers have a tenth of the probability, which does not count in the policy that plays.
+    moves = [dataclasses.replace(move, probability=0.45) for move in moves]
+    order = random.Random(0).sample(range(24), 24)
+    found, measures = with_values([moves[index] for index in order], [fields[index] for index in order])
+    assert measures == {"openspiel/kuhn_poker/nash_conv": pytest.approx(11 / 12)}
+    values, _ = OpenSpielEnvironment().valued("kuhn_poker", [[0.5, 0.5]] * 12)
+    assert [move.reward for move in found] == [values[places[index][0]][places[index][1]] for index in order]
+    single = [{**said, "move": {**said["move"], "case": None}} for said in fields]
+    assert with_values(moves, single) == (moves, {})

@@ -4,9 +4,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from veritas_rl.envs.base import Session
+from veritas_rl.envs.base import Session, Turn
 from veritas_rl.envs.environment import Environment
 from veritas_rl.envs.task import Task
+from veritas_rl.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,55 @@ class CountsQuestions(Protocol):
     def questions(self, task: Task) -> int | None:
         """The number of different questions of a task's case and split; None if there are too many to count."""
         ...
+
+
+@runtime_checkable
+class ListsDecisions(Protocol):
+    """It lists every decision of a small game, and values the answers to them under a policy."""
+
+    def decisions(self, task: Task) -> Sequence[Session]:
+        """A session of one turn for each decision of all seats of a whole game, always in the same order.
+
+        Raises:
+            UserError: The task's game is too large, or of a kind whose decisions have no values.
+        """
+        ...
+
+    def valued(
+        self, case: str, policy: Sequence[Sequence[float]]
+    ) -> tuple[Sequence[Sequence[float]], Mapping[str, float]]:
+        """The value of each answer to each decision, if all seats follow a policy, and what the policy is worth.
+
+        Args:
+            case: The case of a task of which `decisions` were listed.
+            policy: For each decision the probability of each of its turn's answers. They sum to 1.
+
+        Returns:
+            For each decision the expected value in [0, 1] of each answer for its seat, given that the decision is
+            reached; and measures of the policy by name.
+        """
+        ...
+
+
+def listed(environment: Environment, task: Task) -> Sequence[Turn]:
+    """The turn of a single move, or of every decision of a whole game against itself, with all legal answers.
+
+    Raises:
+        UserError: The decisions or the answers cannot be listed.
+    """
+    needed = "this algorithm trains on all answers to a decision, and"
+    if task.mode == "move":
+        sessions = [environment.start(task)]
+    elif task.manner.opponent != "self":
+        raise UserError(f"{needed} in whole games to all decisions of both seats: set adapter_config.opponent=self")
+    elif isinstance(environment, ListsDecisions):
+        sessions = environment.decisions(task)
+    else:
+        raise UserError(f"{needed} {task.env} cannot list the decisions of whole games: set algorithm=rae")
+    turns = [turn for session in sessions for turn in session.turns()]
+    if not all(turn.answers for turn in turns):
+        raise UserError(f"{needed} the answers of {task.env}, {task.case}, cannot be listed: set algorithm=grpo")
+    return turns
 
 
 @runtime_checkable

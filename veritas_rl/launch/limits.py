@@ -238,6 +238,8 @@ def correction(configuration: DictConfig) -> str:
     """What is done about probabilities that differ between rollout and trainer, in one line."""
     settings, mode = configuration.algorithm.rollout_correction, configuration.trainer.v1.trainer_mode
     level = settings.rollout_is or ("token" if mode == "game_async" else None)
+    if algorithms.lists_answers(configuration):
+        return "rollout correction: none, because no reply is sampled"
     if settings.bypass_mode:
         return (
             "rollout correction: none, because the rollout's log-probabilities are the old ones "

@@ -22,7 +22,7 @@ from veritas_rl.envs.custom_reward import CustomReward
 from veritas_rl.envs.registry import cases_by_environment, get_environment, spread
 from veritas_rl.envs.task import SPLITS, Task
 from veritas_rl.errors import UserError
-from veritas_rl.launch import keys, limits, machine_checks, quantization, shared_prompts
+from veritas_rl.launch import keys, limits, listed_answers, machine_checks, quantization, shared_prompts
 from veritas_rl.launch.configuration import (
     compose_configuration,
     context_tokens,
@@ -98,7 +98,7 @@ def check_switches(configuration: DictConfig, overrides: Sequence[str]) -> None:
                 f"veritas_rl.reference={reference} needs ENABLE_LORA=0: with adapters the reference is the start"
             )
     estimate = algorithms.of_estimator(algorithm.adv_estimator)
-    if estimate and estimate.advantages and algorithm.use_kl_in_reward:
+    if estimate and estimate.advantages and not estimate.lists and algorithm.use_kl_in_reward:
         raise UserError(
             "algorithm.use_kl_in_reward needs ALGORITHM=ppo: set actor_rollout_ref.actor.use_kl_loss instead"
         )
@@ -409,7 +409,9 @@ def check(configuration: DictConfig, overrides: Sequence[str], recipe: Recipe | 
         split_of(files)
     # Validation uses the configured opponent. Training uses the opponent of each stage.
     trained, questions = (tasks_of(configuration, split) for split in SPLITS)
-    check_opponents([*stages_of(configuration), trained, questions], configuration.trainer.device)
+    stages = [*stages_of(configuration), trained]
+    check_opponents([*stages, questions], configuration.trainer.device)
+    listed_answers.check(configuration, stages)
     check_judges(configuration, questions)
 
 

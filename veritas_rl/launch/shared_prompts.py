@@ -6,6 +6,7 @@ from omegaconf import DictConfig
 from veritas_rl.errors import UserError
 from veritas_rl.planning.models import UnknownShape, find_shape
 from veritas_rl.shared_prompts import KEY, VENDOR
+from veritas_rl.verl_plugin import algorithms
 
 AUTO = "auto"
 
@@ -19,7 +20,7 @@ STRATEGIES = ("fsdp", "fsdp2")
 
 
 def overrides(configuration: DictConfig) -> list[str]:
-    """The override that replaces `auto`: on for groups of replies, if the model allows it.
+    """The override that replaces `auto`: on for groups of replies and for listed answers, if the model allows it.
 
     Args:
         configuration: The resolved configuration.
@@ -27,7 +28,8 @@ def overrides(configuration: DictConfig) -> list[str]:
     asked = configuration.actor_rollout_ref.actor.use_prefix_grouper
     if asked != AUTO or configuration.trainer.device != "cpu":
         return []
-    shares = configuration.actor_rollout_ref.rollout.n > 1 and _fault(configuration) is None
+    several = configuration.actor_rollout_ref.rollout.n > 1 or algorithms.lists_answers(configuration)
+    shares = several and _fault(configuration) is None
     return [f"{KEY}={str(shares).lower()}"]
 
 

@@ -1,5 +1,7 @@
 """The advantages of a batch: those of this package's algorithms, and whether a batch has any."""
 
+from dataclasses import replace
+from math import exp
 from statistics import fmean
 from typing import Any
 
@@ -11,7 +13,7 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, register_adv_est
 
 from veritas_rl.verl_plugin import algorithms
-from veritas_rl.verl_plugin.batches import moves_of
+from veritas_rl.verl_plugin.batches import moves_of, with_values
 
 ROUNDING = 1e-6
 """A smaller advantage is 0 except for rounding."""
@@ -32,25 +34,31 @@ for _algorithm in algorithms.known().values():
 
 def with_estimate(
     batch: KVBatchMeta,
-    advantages: algorithms.Advantages,
+    algorithm: algorithms.Algorithm,
     settings: DictConfig,
     memory: dict[str, float],
     *,
     custom: bool,
-) -> KVBatchMeta:
+) -> tuple[KVBatchMeta, dict[str, float]]:
     """Replace the advantages of a batch by those of an algorithm.
 
     Args:
         batch: The batch.
-        advantages: The algorithm's estimate.
+        algorithm: An algorithm with advantages of its own.
         settings: verl's node `algorithm` of the configuration.
         memory: The algorithm's memory, which may be changed.
         custom: Whether rewards are custom.
+
+    Returns:
+        The batch, and metrics of the policy if answers are listed.
     """
+    assert algorithm.advantages is not None
     columns = ["extra_fields", "rm_scores", "response_mask"]
+    if algorithm.lists:
+        columns += ["old_log_probs", *(["token_level_rewards"] if settings.use_kl_in_reward else [])]
     data = tq.kv_batch_get(keys=batch.keys, partition_id=str(batch.partition_id), select_fields=columns)
     masks = data.get("response_mask").unbind()
-    rewards = [scores.sum().item() for scores in data.get("rm_scores").unbind()]
+    rewards = _totals(data, "rm_scores")
     fields = data.get("extra_fields").tolist()
     # Padding rows are not compared.
     real = [index for index, tag in enumerate(batch.tags) if not tag.get("is_padding", False)]
@@ -60,11 +68,27 @@ def with_estimate(
         [rewards[index] for index in real],
         custom=custom,
     )
-    found = dict(zip(real, advantages(moves, settings, memory), strict=True))
+    metrics: dict[str, float] = {}
+    if algorithm.lists:
+        logs = _totals(data, "old_log_probs")
+        moves = [replace(move, probability=exp(logs[index])) for index, move in zip(real, moves, strict=True)]
+        moves, metrics = with_values(moves, [fields[index] for index in real])
+        if settings.use_kl_in_reward:
+            left = _totals(data, "token_level_rewards")
+            moves = [
+                replace(move, reward=move.reward - (rewards[index] - left[index]))
+                for index, move in zip(real, moves, strict=True)
+            ]
+    found = dict(zip(real, algorithm.advantages(moves, settings, memory), strict=True))
     rows = [mask * found.get(index, 0.0) for index, mask in enumerate(masks)]
     nested = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
     made = TensorDict({"advantages": nested, "returns": nested}, batch_size=len(rows))
-    return tq.kv_batch_put(keys=batch.keys, partition_id=str(batch.partition_id), fields=made)
+    return tq.kv_batch_put(keys=batch.keys, partition_id=str(batch.partition_id), fields=made), metrics
+
+
+def _totals(data: TensorDict, column: str) -> list[float]:
+    """The sum of each row of a jagged column."""
+    return [row.sum().item() for row in data.get(column).unbind()]
 
 
 def signal(batch: KVBatchMeta) -> tuple[float, bool]:

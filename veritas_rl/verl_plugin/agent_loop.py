@@ -17,8 +17,9 @@ from uuid import uuid4
 from omegaconf import OmegaConf
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
 
-from veritas_rl.chat_template import end_tokens, prompt_ids, with_limit
-from veritas_rl.envs.base import Reply, Score, Session, Turn, shape
+from veritas_rl.chat_template import end_tokens, prompt_ids, reply_ids, with_limit
+from veritas_rl.envs.abilities import listed
+from veritas_rl.envs.base import Reason, Reply, Score, Session, Turn, shape
 from veritas_rl.envs.custom_reward import CustomReward
 from veritas_rl.envs.registry import get_environment, task_of
 from veritas_rl.envs.task import Task
@@ -37,6 +38,10 @@ SHAPED = "shaped"
 
 LOGGED = ("reward", "opponent_wait", SHAPED, PENALTY)
 """Names of metrics, besides those of `reward_info`, that a custom reward function must not use."""
+
+
+_LISTED = Score(1.0, True, Reason.LEGAL)
+"""The score of an answer whose value is not known yet."""
 
 
 @dataclass
@@ -135,6 +140,37 @@ class TaskAgentLoop(AgentLoopBase):
         # A custom reward function may take long, so it must not block the event loop.
         return self._outputs(*ended) if self._custom_reward is None else await asyncio.to_thread(self._outputs, *ended)
 
+    def listed(self, task: Task) -> list[AgentLoopOutput]:
+        """A trajectory for each legal answer to a task's decision, or to each decision of a whole game; nothing is
+        generated. The value of an answer in a whole game depends on the policy, so the trainer computes it.
+
+        Raises:
+            UserError: The decisions or answers cannot be listed, or have more tokens than the limits.
+        """
+        outputs: list[AgentLoopOutput] = []
+        whole = task.mode == "episode"
+        tokens: dict[str, list[int]] = {}
+        for number, turn in enumerate(listed(get_environment(task.env), task)):
+            prompt = self._prompt(turn)
+            for answer in turn.answers:
+                if answer not in tokens:
+                    tokens[answer] = reply_ids(self.tokenizer, answer, enable_thinking=self._enable_thinking)
+                sample = _Sample(turn.seat, Chat(self.tokenizer, prompt), 0, replies=[answer])
+                sample.chat.say(tokens[answer], None)
+                self._check_length(task, sample)
+                score = _LISTED if whole else _scored(task, turn.seat, answer)
+                outputs += self._outputs(task, {turn.seat: score}, [sample], 0.0)
+                outputs[-1].extra_fields["move"] |= {"decision": number, "case": task.case if whole else None}
+        return outputs
+
+    def _check_length(self, task: Task, sample: _Sample) -> None:
+        for tokens, setting in ((sample.chat.prompt_ids, "prompt"), (sample.chat.response_ids, "response")):
+            limit = self.rollout_config[f"{setting}_length"]
+            if len(tokens) > limit:
+                raise UserError(
+                    f"a {setting} of {task.id} has {len(tokens)} tokens: raise data.max_{setting}_length={limit}"
+                )
+
     def _outputs(
         self, task: Task, scores: Mapping[int, Score], samples: list[_Sample], waited: float
     ) -> list[AgentLoopOutput]:
@@ -191,11 +227,14 @@ class TaskAgentLoop(AgentLoopBase):
         near = self._length_penalty * limit
         return min(1.0, max(0.0, (tokens - (limit - near)) / near))
 
-    def _sample(self, turn: Turn, samples: list[_Sample]) -> _Sample | None:
-        """The trajectory to which the reply to a turn belongs; None if a conversation has no room for a reply."""
+    def _prompt(self, turn: Turn) -> list[int]:
         limit = self.rollout_config.response_length
         messages = with_limit(turn.messages, limit, turn.opening) if self._say_limit else turn.messages
-        prompt = prompt_ids(self.tokenizer, messages, enable_thinking=self._enable_thinking)
+        return prompt_ids(self.tokenizer, messages, enable_thinking=self._enable_thinking)
+
+    def _sample(self, turn: Turn, samples: list[_Sample]) -> _Sample | None:
+        """The trajectory to which the reply to a turn belongs; None if a conversation has no room for a reply."""
+        limit, prompt = self.rollout_config.response_length, self._prompt(turn)
         before = [sample for sample in samples if sample.seat == turn.seat]
         if before and turn.opening:
             last, opening = before[-1], before[-1].opening
@@ -296,3 +335,10 @@ def recorded(task: Task, session: Session) -> RecordedSession:
 
 def start(task: Task) -> Session:
     return get_environment(task.env).start(task)
+
+
+def _scored(task: Task, seat: int, answer: str) -> Score:
+    """The score of an answer to a decision. A session is played once, so each answer has its own."""
+    session = start(task)
+    session.step({seat: Reply(answer)})
+    return session.scores()[seat]

@@ -1,10 +1,11 @@
-"""Compute moves, groups that vary, outcomes of rows and mini-batch sizes from the replies of a step."""
+"""Compute moves, values of listed answers, groups that vary, outcomes of rows and mini-batch sizes of a step."""
 
 import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, groupby
 from operator import itemgetter
 from statistics import fmean
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from omegaconf import DictConfig, open_dict
 from transfer_queue import KVBatchMeta
 
+from veritas_rl.envs.registry import get_environment
 from veritas_rl.errors import UserError
 from veritas_rl.verl_plugin.algorithms import Move
 from veritas_rl.verl_plugin.sample_key import SampleKey
@@ -46,6 +48,7 @@ def moves_of(
             reward=reward,
             value=fmean(paid[key.session, said["move"]["seat"]]) if custom else said["reward_extra_info"]["value"],
             discount=1.0 if custom else said["move"]["discount"],
+            decision=said["move"].get("decision", 0),
         )
         for key, said, reward in zip(parsed, fields, rewards, strict=True)
     ]
@@ -90,6 +93,41 @@ class VariedGroups:
                 + ", ".join(sorted({*numbers, "reward"}))
             )
         return {uid for (uid, _, _), values in found.items() if len(values) > 1}
+
+
+def with_values(moves: Sequence[Move], fields: Sequence[dict[str, Any]]) -> tuple[list[Move], dict[str, float]]:
+    """Listed answers to all decisions of whole games, with their values under the policy as rewards.
+
+    Args:
+        moves: The answers with their probabilities. Those of single moves have rewards, and are not changed.
+        fields: The agent loop's extra fields of each.
+
+    Returns:
+        The moves in their order, and the mean of each measure of the policy, by environment and group.
+    """
+    games: dict[str, list[int]] = defaultdict(list)
+    for index, said in enumerate(fields):
+        if said["move"]["case"] is not None:
+            games[moves[index].game].append(index)
+    found, measures = list(moves), defaultdict[str, list[float]](list)
+    for rows in games.values():
+        rows.sort(key=lambda row: (moves[row].decision, moves[row].turn))
+        answers = [list(group) for _, group in groupby(rows, key=lambda row: moves[row].decision)]
+        policy = [shares([moves[row].probability for row in group]) for group in answers]
+        name, case = moves[rows[0]].name, fields[rows[0]]["move"]["case"]
+        environment: Any = get_environment(name.partition("/")[0])
+        values, measured = environment.valued(case, policy)
+        for row, value in zip(chain.from_iterable(answers), chain.from_iterable(values), strict=True):
+            found[row] = dataclasses.replace(moves[row], reward=value)
+        for measure, value in measured.items():
+            measures[f"{name}/{measure}"].append(value)
+    return found, {name: fmean(values) for name, values in measures.items()}
+
+
+def shares(probabilities: Sequence[float]) -> list[float]:
+    """Probabilities divided by their sum; equal ones if it is 0."""
+    total = sum(probabilities)
+    return [p / total if total else 1 / len(probabilities) for p in probabilities]
 
 
 def even_mini_batches(replies: int, sizes: Sequence[int], copies: int, ranks: int) -> list[int]:

@@ -28,6 +28,7 @@ from veritas_rl.envs.registry import task_of
 from veritas_rl.envs.task import Task
 from veritas_rl.seeding import digest
 from veritas_rl.verl_plugin.agent_loop import TaskAgentLoop, recorded, start
+from veritas_rl.verl_plugin.algorithms import lists_answers
 from veritas_rl.verl_plugin.columns import from_rows
 from veritas_rl.verl_plugin.cpu.client import BatchingClient
 from veritas_rl.verl_plugin.sample_key import SampleKey
@@ -124,8 +125,10 @@ class TaskLoopWorker(AgentLoopWorker):
             uids, partition = [row["uid"] for row in rows], "val" if validate else "train"
             await tq.async_kv_batch_put(keys=uids, tags=[{"status": "failure"}] * len(uids), partition_id=partition)
 
-    async def _counted(self, task: Task, session: Session, params: dict[str, Any]) -> list[AgentLoopOutput]:
+    async def _counted(self, task: Task, session: Session, params: dict[str, Any] | None) -> list[AgentLoopOutput]:
         try:
+            if params is None:
+                return await asyncio.to_thread(self.loop.listed, task)
             return await self.loop.play(task, session, params)
         finally:
             self._ended += 1
@@ -140,7 +143,11 @@ class TaskLoopWorker(AgentLoopWorker):
             "repetition_penalty": 1.0,
             "logprobs": config.calculate_log_probs,
         }
-        seeded = seeds_replies(config)
+        lists = not validate and lists_answers(self.config)
+
+        def seeds(row: dict[str, Any], copy: int) -> dict[str, int]:
+            return {"seed": play_seed(config.seed, row, copy, step, validate)} if seeds_replies(config) else {}
+
         tasks = [task_of(row["extra_info"]) for row in rows]
         sessions = [(index, copy) for index in range(len(rows)) for copy in range(drawn.n)]
         self._begun += len(sessions)
@@ -157,7 +164,7 @@ class TaskLoopWorker(AgentLoopWorker):
                 self._counted(
                     tasks[index],
                     session,
-                    {**params, "seed": play_seed(config.seed, rows[index], copy, step, validate)} if seeded else params,
+                    None if lists else params | seeds(rows[index], copy),
                 )
                 for (index, copy), session in zip(sessions, started, strict=True)
             ),

@@ -39,6 +39,7 @@ waits for the longest. They add:
 """
 
 import json
+import math
 import os
 from contextlib import nullcontext
 from pathlib import Path
@@ -118,6 +119,10 @@ class TaskTraining(PPOTrainer):
             config.trainer.max_critic_ckpt_to_keep = None
             # verl updates the actor from the step of this number on, and counts steps from 1.
             config.trainer.critic_warmup += 1
+            if algorithms.lists_answers(config):
+                # No rollout has sampled the answers.
+                config.actor_rollout_ref.rollout.calculate_log_probs = False
+                config.algorithm.rollout_correction.bypass_mode = False
         dropout.turn_off(config)
         self._folder = Path(config.trainer.default_local_dir).absolute()
         self._batches = SavedBatches(config)
@@ -129,8 +134,7 @@ class TaskTraining(PPOTrainer):
         self._reference_step = 0
         averages = config.veritas_rl.reference == "average"
         self._average_decay: float | None = config.veritas_rl.reference_decay if averages else None
-        of_estimator = algorithms.of_estimator(config.algorithm.adv_estimator)
-        self._advantages = of_estimator.advantages if of_estimator else None
+        self._algorithm = algorithms.of_estimator(config.algorithm.adv_estimator)
         self._memory: dict[str, float] = {}
         self._learning = LearningWatch(config)
         self._nothing_to_learn = False
@@ -240,7 +244,12 @@ class TaskTraining(PPOTrainer):
         self._nothing_to_learn = metrics[UNLEARNED] == 1
         copies, trainer = self.config.actor_rollout_ref.rollout.n, self.config.trainer
         ranks = trainer.n_gpus_per_node * trainer.nnodes
-        sizes = even_mini_batches(len(batch), self._mini_batch_sizes, copies, ranks)
+        sizes = self._mini_batch_sizes
+        if algorithms.lists_answers(self.config):
+            # A task has many answers.
+            parts = self.config.veritas_rl.mini_batches[self.config.veritas_rl.play]
+            sizes = [math.ceil(len(batch) / parts)] * len(sizes)
+        sizes = even_mini_batches(len(batch), sizes, copies, ranks)
         with open_dict(self.config):
             for learner, size in zip(self._learners, sizes, strict=True):
                 learner.ppo_mini_batch_size = size
@@ -256,9 +265,10 @@ class TaskTraining(PPOTrainer):
         if self._nothing_to_learn:
             return without_advantages(batch)
         batch = super()._compute_advantage(batch, metrics)
-        if self._advantages is not None:
+        if self._algorithm is not None and self._algorithm.advantages is not None:
             custom = self._custom_reward is not None
-            batch = with_estimate(batch, self._advantages, self.config.algorithm, self._memory, custom=custom)
+            batch, found = with_estimate(batch, self._algorithm, self.config.algorithm, self._memory, custom=custom)
+            metrics |= found
         metrics[EQUAL], earned = signal(batch)
         self._no_advantage = nothing_for_the_actor(self.config, zero_advantages=metrics[EQUAL], earned=earned)
         return batch

@@ -258,3 +258,21 @@ def test_deals_and_dice_do_not_depend_on_the_players_of_the_seats() -> None:
     assert len(hands) == 1
     assert {ENV.start(task).turns()[0].dice for task in [base, *others]} == {ENV.start(base).turns()[0].dice}
     assert ENV.start(base.replace(k=6)).turns()[0].dice != ENV.start(base).turns()[0].dice
+
+
+def test_the_answers_to_all_decisions_are_valued_under_a_policy() -> None:
+    environment = OpenSpielEnvironment()
+    decisions = environment.decisions(make_task("openspiel", "kuhn_poker", 3, mode="episode", opponent="self"))
+    turns = [turn for session in decisions for turn in session.turns()]
+    views: list[View] = [turn.view for turn in turns]
+    uniform = [[0.5, 0.5]] * len(turns)
+    values, measures = environment.valued("kuhn_poker", uniform)
+    assert measures == {"nash_conv": pytest.approx(11 / 12)}
+    histories = {view.state.information_state_string(): row for view, row in zip(views, values, strict=True)}
+    # Returns are -2 to 2 chips. A king that bets wins 1 or 2. One that passes wins 1, or faces a bet: -1 or 2.
+    assert histories["2"] == pytest.approx([(0.75 + 2) / 4, (1.5 + 2) / 4])
+    assert histories["0b"] == pytest.approx([(-1 + 2) / 4, 0])
+    # If the first seat bets every card and the second folds, a bet wins a chip.
+    bets = [[0.0, 1.0] if len(view.state.history()) == 2 else [1.0, 0.0] for view in views]
+    values, _ = environment.valued("kuhn_poker", bets)
+    assert {row[1] for view, row in zip(views, values, strict=True) if len(view.state.history()) == 2} == {0.75}

@@ -1,5 +1,6 @@
 """OpenSpiel games as an environment of single moves ("move") and whole games ("episode")."""
 
+import dataclasses
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -14,8 +15,10 @@ from veritas_rl.envs.openspiel.config import OpenSpielConfig
 from veritas_rl.envs.openspiel.id_session import IdSession
 from veritas_rl.envs.openspiel.perturbation import PERTURBATIONS, fits, perturb
 from veritas_rl.envs.openspiel.players.kinds import KINDS
+from veritas_rl.envs.openspiel.policy_values import decisions_of, worth_of
 from veritas_rl.envs.openspiel.session import OpenSpielSession
 from veritas_rl.envs.openspiel.task import OpenSpielTask
+from veritas_rl.envs.openspiel.values.equilibrium import action_returns, has_equilibrium
 from veritas_rl.envs.openspiel.view import View
 from veritas_rl.envs.task import SPLITS, Task, check_choice
 from veritas_rl.errors import UserError
@@ -71,6 +74,45 @@ class OpenSpielEnvironment(Environment):
         if task.mode != "episode":
             raise UserError("only whole games are answered by ids; set mode=episode")
         return IdSession(OpenSpielTask.of(task), game)
+
+    def decisions(self, task: Task) -> Sequence[Session]:
+        """A single move in each information state of a small game, whose score is not its value.
+
+        Raises:
+            UserError: The game has no hidden information, or is too large to be judged exactly.
+        """
+        own, game = OpenSpielTask.of(task), load(task.case)
+        if not has_equilibrium(game.case):
+            raise UserError(
+                f"{game.case}: all decisions are listed of small games of two players with hidden information, such as "
+                "kuhn_poker and leduc_poker"
+            )
+        pay = dataclasses.replace(own.pay, reward="legal")
+        manner = dataclasses.replace(own.manner, opponent="none", context="turn")
+        single = dataclasses.replace(own, mode="move", manner=manner, pay=pay)
+        return [
+            OpenSpielSession(single, game, (decision.state.clone(), decision.seat))
+            for decision in decisions_of(game.case)
+        ]
+
+    def valued(
+        self, case: str, policy: Sequence[Sequence[float]]
+    ) -> tuple[Sequence[Sequence[float]], Mapping[str, float]]:
+        """The expected returns on the scale "utility", for which an equilibrium is defined; and NashConv."""
+        game = load(case)
+        decisions = decisions_of(game.case)
+        named = [tuple(game.action_names(decision.state, decision.seat)) for decision in decisions]
+        table = {
+            decision.key: dict(zip(actions, row, strict=True))
+            for decision, actions, row in zip(decisions, named, policy, strict=True)
+        }
+        returns = action_returns(game, table)
+        least, greatest = game.spiel.min_utility(), game.spiel.max_utility()
+        values = [
+            [(returns[decision.key][action] - least) / (greatest - least) for action in actions]
+            for decision, actions in zip(decisions, named, strict=True)
+        ]
+        return values, {"nash_conv": worth_of(game.case, table).nash_conv}
 
     def next_step(self, cases: Collection[str]) -> tuple[str, str]:
         """An untrained game, or several games together if each was trained."""

@@ -29,6 +29,8 @@ class Move:
         reward: The reward, shaped or custom.
         value: The seat's final score in [0, 1]; the mean of its rewards if they are custom.
         discount: The discount of `reward`; 1 if it is custom.
+        decision: The index of the decision that it answers among those of this game, if answers are listed.
+        probability: The policy's probability of the whole reply, if answers are listed.
     """
 
     task: str
@@ -40,6 +42,8 @@ class Move:
     reward: float
     value: float
     discount: float
+    decision: int = 0
+    probability: float = 1.0
 
 
 Advantages = Callable[[Sequence[Move], Mapping[str, Any], dict[str, float]], list[float]]
@@ -55,6 +59,7 @@ class Algorithm:
         estimator: Its value of `algorithm.adv_estimator`.
         critic: Whether a critic is trained.
         groups: Whether the replies to one task are compared, so that it needs at least two.
+        lists: Whether a batch has every legal answer to each decision once, instead of sampled replies.
         reads: The keys of `algorithm` in the configuration that its advantages depend on.
         advantages: Its estimate; None for verl's.
     """
@@ -62,6 +67,7 @@ class Algorithm:
     estimator: str
     critic: bool = False
     groups: bool = False
+    lists: bool = False
     reads: tuple[str, ...] = ()
     advantages: Advantages | None = None
 
@@ -94,6 +100,12 @@ def has_critic(configuration: DictConfig) -> bool:
     """Whether the algorithm of verl's configuration trains a critic."""
     found = of_estimator(configuration.algorithm.adv_estimator)
     return found is not None and found.critic
+
+
+def lists_answers(configuration: DictConfig) -> bool:
+    """Whether the algorithm of verl's configuration trains on listed answers."""
+    found = of_estimator(configuration.algorithm.adv_estimator)
+    return found is not None and found.lists
 
 
 def reading(setting: str) -> list[str]:

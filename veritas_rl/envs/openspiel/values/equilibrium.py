@@ -8,9 +8,11 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pyspiel
 
@@ -79,39 +81,79 @@ class Equilibrium:
         return self._policy[state.information_state_string()]
 
     def values(self, state: State) -> Mapping[int, float]:
-        """The expected return of each legal action for the player to move in an information state, if all players
-        follow the policy afterwards. Histories are weighted by the probabilities of chance and the opponent."""
+        """The expected return of each legal action for the player to move, see `action_returns`."""
         if self._worths is None:
-            self._worths = self._value_actions()
+            self._worths = action_returns(self.game, self._policy)
             if self._kept:
                 _write(self._kept, (self._policy, self._worths))
         return self._worths[state.information_state_string()]
 
-    def _value_actions(self) -> Table:
-        sums: Table = {}
-        reached: dict[str, float] = {}
 
-        def visit(state: State, reach: tuple[float, float], chance: float) -> float:
-            """The expected return of player 0; `reach` contains each player's probability of reaching the state."""
-            if state.is_terminal():
-                return state.player_return(0)
-            if state.is_chance_node():
-                return sum(p * visit(state.child(action), reach, chance * p) for action, p in state.chance_outcomes())
-            player, key = state.current_player(), state.information_state_string()
-            sign, total = 1 - 2 * player, 0.0
-            # Every history keeps a small weight, so that states that the opponent never reaches have values too.
-            weight = chance * (reach[1 - player] + 1e-9)
-            reached[key] = reached.get(key, 0.0) + weight
-            row = sums.setdefault(key, {})
-            for action, p in self._policy[key].items():
-                after = (reach[0] * p, reach[1]) if player == 0 else (reach[0], reach[1] * p)
-                worth = visit(state.child(action), after, chance)
-                row[action] = row.get(action, 0.0) + weight * sign * worth
-                total += p * worth
-            return total
+def action_returns(game: Game, policy: Mapping[str, Mapping[int, float]]) -> Table:
+    """The expected return of each action in each information state for its player, if all players follow a policy
+    afterwards. Histories are weighted by the probabilities of chance and the opponent.
 
-        visit(self.game.spiel.new_initial_state(), (1.0, 1.0), 1.0)
-        return {key: {action: worth / reached[key] for action, worth in row.items()} for key, row in sums.items()}
+    Args:
+        game: A turn-based two-player zero-sum game.
+        policy: The probability of each action in each information state.
+    """
+    sums: Table = {}
+    reached: dict[str, float] = {}
+
+    def visit(node: Node, reach: tuple[float, float], chance: float) -> float:
+        """The expected return of player 0; `reach` contains each player's probability of reaching the node."""
+        if isinstance(node, tuple):
+            return sum(p * visit(child, reach, chance * p) for p, child in node)
+        if not isinstance(node, _Choice):
+            return node
+        player, key, total = node.player, node.key, 0.0
+        # Every history keeps a small weight, so that states that the opponent never reaches have values too.
+        weight = chance * (reach[1 - player] + 1e-9)
+        reached[key] = reached.get(key, 0.0) + weight
+        row, policy_here = sums.setdefault(key, dict.fromkeys(node.children, 0.0)), policy[key]
+        for action, child in node.children.items():
+            p = policy_here[action]
+            worth = visit(child, (reach[0] * p, reach[1]) if player == 0 else (reach[0], reach[1] * p), chance)
+            row[action] += weight * (1 - 2 * player) * worth
+            total += p * worth
+        return total
+
+    visit(_tree(game.case), (1.0, 1.0), 1.0)
+    return {key: {action: worth / reached[key] for action, worth in row.items()} for key, row in sums.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """A node of a game's tree at which a player moves.
+
+    Attributes:
+        player: The player.
+        key: The information state.
+        children: The node after each action.
+    """
+
+    player: int
+    key: str
+    children: "dict[int, Node]"
+
+
+Node = float | tuple[tuple[float, Any], ...] | _Choice
+"""A node of a game's tree: the return of player 0 at its end, chance's nodes with their probabilities, or a choice."""
+
+
+@lru_cache(maxsize=4)
+def _tree(case: str) -> Node:
+    """The tree of a case of at most `MAX_HISTORIES` histories, because OpenSpiel's states are slow to walk."""
+
+    def node(state: State) -> Node:
+        if state.is_terminal():
+            return float(state.player_return(0))
+        if state.is_chance_node():
+            return tuple((p, node(state.child(action))) for action, p in state.chance_outcomes())
+        children = {action: node(state.child(action)) for action in state.legal_actions()}
+        return _Choice(state.current_player(), state.information_state_string(), children)
+
+    return node(load(case).spiel.new_initial_state())
 
 
 def _read(file: Path) -> tuple[Table, Table] | None:
