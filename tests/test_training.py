@@ -319,15 +319,15 @@ def test_all_answers_to_all_decisions_of_a_small_game_are_trained_on(tmp_path: P
         *("data.custom_cls.config.curriculum=null", "data.custom_cls.config.failure_replay=null"),
         *("actor_rollout_ref.actor.ppo_epochs=4", "actor_rollout_ref.actor.optim.lr=1e-3"),
         *("actor_rollout_ref.actor.optim.lr_warmup_steps_ratio=0", "veritas_rl.warm_up.steps=60"),
-        *("trainer.total_training_steps=12", "trainer.save_freq=11", "veritas_rl.evaluation=null"),
+        *("trainer.total_training_steps=24", "trainer.save_freq=23", "veritas_rl.evaluation=null"),
         GAME_TYPES="kuhn_poker",
     )
     measured = [step["openspiel/kuhn_poker/nash_conv"] for step in steps]
-    assert measured[-1] < 0.75 * measured[0]
+    assert measured[-1] < 0.75 * measured[0], measured
     # A step measures the policy before its update, as the exact judge does.
-    folder = str(tmp_path / "global_step_11")
+    folder = str(tmp_path / "global_step_23")
     player = open_player(folder, "openspiel", ReplySettings(temperature=1.0), tmp_path / "merged")
-    assert score_policy(player.player, "kuhn_poker", prompt="brief").nash_conv == pytest.approx(measured[11], abs=1e-4)
+    assert score_policy(player.player, "kuhn_poker", prompt="brief").nash_conv == pytest.approx(measured[23], abs=1e-4)
 
 
 FOLLOWING = (
